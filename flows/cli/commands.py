@@ -592,6 +592,38 @@ def show(run: str, store: str | None, as_json: bool) -> None:
         output.show(load_result(existing.existing(run)), as_json=as_json)
 
 
+@cli.command(short_help="Show the runs of each data set over time.")
+@click.argument("name", required=False)
+@click.option(
+    "--html", "as_html", is_flag=True, help="Write the page index.html of the store instead."
+)
+@settings_options(ExecutionSettings, STORE)
+@json_flag
+def history(name: str | None, store: str | None, *, as_html: bool, as_json: bool) -> None:
+    """Show what needs a person, and the runs of the data set NAME over time; without it, of all.
+
+    Verdicts, losses, columns that come and go, columns whose distribution moved since the
+    promotion, and the decisions that runs needed.
+    """
+    from chaffinch.flows.cli.sections import show_sections
+    from chaffinch.tasks.results.history import history_of
+    from chaffinch.tasks.results.history_page import render_history, sections_of
+
+    existing = _existing_store(store)
+    found = history_of(existing)
+    if as_html:
+        if name is not None:
+            raise InputError(f"--html is of all data sets; leave {name} out")
+        write_file(existing.path / "index.html", render_history(found))
+        echo(f"Wrote {existing.path / 'index.html'}")
+        return
+    found = found if name is None else found.of(name)
+    if as_json:
+        echo_json([asdict(row) for row in found.rows])
+    else:
+        show_sections(sections_of(found))
+
+
 @cli.command(short_help="Say why a column was kept, dropped or left out.")
 @click.argument("run")
 @click.argument("column", required=False)

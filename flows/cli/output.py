@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from chaffinch.errors import InputError, StorageError, is_out_of_memory, printable
+from chaffinch.flows.cli.sections import console_of_results, print_line, print_table
 from chaffinch.flows.cli.terminal import Showing, echo, echo_json
 from chaffinch.storage.runs.decisions import needed_decision
 from chaffinch.storage.runs.promotions import Promotion, Promotions
@@ -104,7 +105,6 @@ def lines_of_alternatives(
         yield f"  {undecided}."
 
 
-_WIDTH_OF_A_FILE = 160
 # State of a run -> what to do about it.
 _REMEDIES = {
     "unfinished": "Give the command that began an unfinished run again: it continues, or "
@@ -120,7 +120,7 @@ def progress(steps: Sequence[str] = STEPS, verbosity: str | None = None) -> Iter
 
     def say(line: str) -> None:
         if verbosity != "quiet":
-            _print_line(console, line)
+            print_line(console, line)
 
     with _shown(console, steps, verbosity) as run:
         try:
@@ -130,10 +130,6 @@ def progress(steps: Sequence[str] = STEPS, verbosity: str | None = None) -> Iter
                 step = "the command" if run.now is None else f"step {title_of(run.now)!r}"
                 error.add_note(f"running {step}")
             raise
-
-
-def _print_line(console: Console, line: str, style: str = "") -> None:
-    console.print(Text(printable(line), style), soft_wrap=True)
 
 
 def _print_path(console: Console, report: Path) -> None:
@@ -198,20 +194,18 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
         return
     kept, total = len(result.features), len(result.candidates)
     contract = result.contract
-    _print_line(console, f"{result.run}: features that predict {contract.target.name}", "bold")
-    _print_line(console, result.verdict, "bold")
+    print_line(console, f"{result.run}: features that predict {contract.target.name}", "bold")
+    print_line(console, result.verdict, "bold")
     best_first = map(str, sorted(result.features, key=result.ranks.__getitem__))
-    _print_line(console, f"Kept {kept} of {total}: {listed(best_first, NAMES_SHOWN)}")
+    print_line(console, f"Kept {kept} of {total}: {listed(best_first, NAMES_SHOWN)}")
     _print_metrics(console, contract, f"all {total}", f"selected {kept}")
-    _print_line(console, how_stable(contract))
+    print_line(console, how_stable(contract))
     if result.changes is not None:
         lines = lines_of_changes(result.changes)
         for change in lines[: NAMES_SHOWN + 1]:
-            _print_line(console, change)
+            print_line(console, change)
         if len(lines) > NAMES_SHOWN + 1:
-            _print_line(
-                console, f"  and {len(lines) - NAMES_SHOWN - 1} more (the report lists all)"
-            )
+            print_line(console, f"  and {len(lines) - NAMES_SHOWN - 1} more (the report lists all)")
     table = Table("part")
     table.add_column("rows", justify="right")
     loss = Text(printable(loss_in_words(contract.loss)))
@@ -230,23 +224,23 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
     _print_prices(console, result)
     is_cross_fitted = declared(contract.settings["method"]["kind"]).traits.is_cross_fitted
     if "mask_validation" in contract.losses and not is_cross_fitted:
-        _print_line(console, "Both models were fitted on train and mask validation.")
+        print_line(console, "Both models were fitted on train and mask validation.")
     for line in (
         costs_in_words(contract),
         made_of_earlier_rows(result.settings),
     ):
         if line:
-            _print_line(console, line)
+            print_line(console, line)
     if result.alternatives is not None:
         n_units, loss_name = contract.comparison.units, loss_in_words(contract.loss)
         for line in lines_of_alternatives(result.alternatives, loss_name, n_units):
-            _print_line(console, line)
+            print_line(console, line)
     if with_warnings:
         _print_warnings(console, result.warnings)
         if undecided:  # a run that has just ended says it with its exit code
-            _print_line(console, f"Needs a decision: {undecided}", "bold")
+            print_line(console, f"Needs a decision: {undecided}", "bold")
     for note in contract.notes:
-        _print_line(console, f"Note: {note}")
+        print_line(console, f"Note: {note}")
     if result.folder is not None:
         _print_path(console, result.folder / "report.html")
 
@@ -255,21 +249,16 @@ def _print_prices(console: Console, result: SelectionResult) -> None:
     """Print what other numbers of features would lose, where the search knows it."""
     if (prices := prices_of(result)) is None:
         return
-    table = Table()
-    for heading, kind in prices.columns.items():
-        table.add_column(heading.lower(), justify="right" if kind == "number" else "left")
-    for row in prices.rows:
-        table.add_row(*map(str, row))
-    console.print(table)
+    print_table(console, prices)
     n_sizes = len(result.curve)
     more = f" The report has all {n_sizes} numbers." * (n_sizes > len(prices.rows))
-    _print_line(
+    print_line(
         console,
         "At most: with 95% confidence, by Student's t, for a number that these figures did not "
         f"pick. The test that chose is less strict; the verdict resamples rows.{more}",
     )
     if result.folder is not None:
-        _print_line(console, f"To keep K features: chaffinch at {result.run} K")
+        print_line(console, f"To keep K features: chaffinch at {result.run} K")
 
 
 def show_check(preflight: Preflight, settings: SelectionSettings, *, as_json: bool) -> None:
@@ -335,7 +324,7 @@ def _print_metrics(console: Console, contract: Contract, *headings: str) -> None
         table.add_row(name, *numbers_alike(*values), difference)
     console.print(table)
     if shares := class_shares(contract):
-        _print_line(console, shares)
+        print_line(console, shares)
 
 
 def show_comparison(result: ComparisonResult, *, as_json: bool, with_warnings: bool = True) -> None:
@@ -373,14 +362,14 @@ def show_runs(store: Store, *, as_json: bool) -> None:
     if as_json:
         console.out(json.dumps(catalog, indent=2), highlight=False)
     elif not catalog:
-        _print_line(console, f"No runs in {store.path} yet.")
+        print_line(console, f"No runs in {store.path} yet.")
     else:
         _print_table([_in_words(entry) for entry in catalog])
         states = {entry["state"] for entry in catalog}
         for state in sorted(states & _REMEDIES.keys()):
-            _print_line(console, _REMEDIES[state])
+            print_line(console, _REMEDIES[state])
         if any(entry["needs_decision"] for entry in catalog):
-            _print_line(
+            print_line(
                 console,
                 "chaffinch show RUN says why a person has to decide; chaffinch promote RUN, or "
                 "another run, decides.",
@@ -397,7 +386,7 @@ def show_runs(store: Store, *, as_json: bool) -> None:
             ),
         ):
             if names:
-                _print_line(console, f"{about}: {', '.join(names)}")
+                print_line(console, f"{about}: {', '.join(names)}")
 
 
 def _in_words(entry: dict[str, Any]) -> dict[str, str]:
@@ -418,13 +407,7 @@ def _in_words(entry: dict[str, Any]) -> dict[str, str]:
 
 def _print_warnings(console: Console, warnings: Sequence[str]) -> None:
     for warning in warnings:
-        _print_line(console, f"Warning: {warning}")
-
-
-def console_of_results() -> Console:
-    """Return a console as wide as the terminal, or wide enough for a file or a pipe."""
-    console = Console()
-    return console if console.is_terminal else Console(width=_WIDTH_OF_A_FILE)
+        print_line(console, f"Warning: {warning}")
 
 
 def short(figure: float | None) -> str:

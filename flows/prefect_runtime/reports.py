@@ -12,7 +12,7 @@ from urllib.parse import quote
 import uvicorn
 from fastapi import FastAPI, HTTPException
 from fastapi.middleware.trustedhost import TrustedHostMiddleware
-from fastapi.responses import FileResponse
+from fastapi.responses import FileResponse, HTMLResponse
 
 from chaffinch.errors import InputError
 from chaffinch.storage.files import path_in
@@ -93,5 +93,16 @@ def _app(store: Path) -> FastAPI:
         if not path.is_file():
             raise HTTPException(404, f"there is no report of {name}")
         return FileResponse(path, media_type="text/html", headers=_HEADERS)
+
+    @app.get("/")
+    def index() -> HTMLResponse:
+        from chaffinch.tasks.results.history import history_of
+        from chaffinch.tasks.results.history_page import render_history
+
+        try:
+            page = render_history(history_of(Store.find(store)))
+        except InputError as error:  # before the first run
+            raise HTTPException(404, str(error)) from error
+        return HTMLResponse(page, headers=_HEADERS)
 
     return app

@@ -30,6 +30,7 @@ from .tasks.promotion.promote import promotions as promotions
 from .tasks.promotion.promote import rollback as rollback
 from .tasks.results.alternatives import ScoredAlternatives as ScoredAlternatives
 from .tasks.results.contract import FeatureContract as FeatureContract
+from .tasks.results.history import run_history as run_history
 from .tasks.results.previous_run import load_contract as load_contract
 from .tasks.results.result import SelectionResult as SelectionResult
 from .tasks.results.result import load_run as load_run

@@ -6,10 +6,13 @@ back, under its name.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 from chaffinch.errors import StorageError
 from chaffinch.storage.files import FORMAT_VERSION, read_json, remove_file, to_json, write_file
+from chaffinch.storage.runs.promotions import Promotion
 from chaffinch.storage.runs.stages import Run, now
 from chaffinch.storage.runs.store import Store
 
@@ -25,15 +28,35 @@ def note_decision(run: Run, name: str | None, reason: str) -> None:
     write_file(run.folder / _FILE, to_json(note))
 
 
-def needed_decision(run: Run) -> str:
-    """Return why a run still needs a decision; empty if it needs none."""
+@dataclass(frozen=True)
+class NeededDecision:
+    """A decision that a run needed when it ended: about what is promoted under `name`, and why."""
+
+    name: str | None
+    reason: str
+    noted: str  # UTC in ISO 8601
+
+    def is_open(self, history: Sequence[Promotion]) -> bool:
+        """Return whether nothing was promoted since, by the history of the name, oldest first."""
+        return not (history and history[-1].promoted > self.noted)
+
+
+def noted_decision(run: Run) -> NeededDecision | None:
+    """Return what decision a run needed when it ended; None if it needed none."""
     try:
         note = read_json(run.folder / _FILE, {"reason": str, "noted": str})
     except FileNotFoundError:
+        return None
+    return NeededDecision(note.get("name"), note["reason"], note["noted"])
+
+
+def needed_decision(run: Run) -> str:
+    """Return why a run still needs a decision; empty if it needs none."""
+    needed = noted_decision(run)
+    history: Sequence[Promotion] = ()
+    if needed is None:
         return ""
-    if name := note.get("name"):
+    if needed.name:
         with suppress(StorageError):  # of a damaged history it is not known, and a person looks
-            history = Store.of(run.folder).promotions.history(name)
-            if history and history[-1].promoted > note["noted"]:
-                return ""
-    return str(note["reason"])
+            history = Store.of(run.folder).promotions.history(needed.name)
+    return needed.reason if needed.is_open(history) else ""

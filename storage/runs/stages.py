@@ -280,7 +280,7 @@ class Run:
         """Time of the description, UTC in ISO 8601; empty if it cannot be read."""
         try:
             return str(self._document()["created"])
-        except StorageError:
+        except (StorageError, OSError):
             return ""
 
     @property

@@ -16,6 +16,7 @@ from chaffinch.storage.sources.data_set_name import name_of_table
 from chaffinch.tasks.contract import Contract
 from chaffinch.tasks.pipeline.selection_run import SelectionRun, StageResults
 from chaffinch.tasks.pipeline.stage import Writer, stage
+from chaffinch.tasks.reporting.changes import moved_columns
 from chaffinch.tasks.reporting.charts import overlap_chart, standing_alone
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.reporting.forms import as_html, as_json, as_markdown
@@ -48,6 +49,9 @@ def write_report(run: SelectionRun, writer: Writer) -> None:
     run.report = replace(
         content_of(run), source=run.source, created=created, promoted=since_promotion(run)
     )
+    if (promoted := run.report.promoted) is not None and promoted["run"] is not None:
+        moved = moved_columns(promoted["drift"])
+        writer.result = {"compared_with": promoted["run"], "moved": moved}
     if run.stored is not None:  # otherwise the page is rendered on demand
         for name, form in report_files(run.report).items():
             writer.write(name, form)

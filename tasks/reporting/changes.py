@@ -186,10 +186,14 @@ def _losses_in_words(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 
 
 def _drift_in_words(drift: Sequence[Mapping[str, Any]]) -> str:
-    moved = [column["feature"] for column in drift if _has_moved(column)]
-    if not moved:
+    if not (moved := moved_columns(drift)):
         return f"The distribution changed of none of {counted(len(drift), 'column')}"
     return f"The distribution changed of {shorten_list(moved, _NAMED_IN_BRIEF)}"
+
+
+def moved_columns(drift: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the columns whose distribution changed more than chance explains."""
+    return [column["feature"] for column in drift if _has_moved(column)]
 
 
 def _has_moved(column: Mapping[str, Any]) -> bool:

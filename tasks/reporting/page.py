@@ -19,7 +19,7 @@ from chaffinch.tasks.reporting.features import (
     kept_in_order,
 )
 from chaffinch.tasks.reporting.search import search_of
-from chaffinch.tasks.reporting.section import Code, Link, Section, anchor_of
+from chaffinch.tasks.reporting.section import Code, Link, ReportOf, Section, anchor_of
 from chaffinch.tasks.reporting.text import (
     costs_in_words,
     counted,
@@ -56,6 +56,7 @@ def template(path: Path) -> Template:
         lstrip_blocks=True,
     )
     environment.tests["code"] = lambda part: isinstance(part, Code)
+    environment.tests["report"] = lambda part: isinstance(part, ReportOf)
     environment.tests["link"] = lambda part: isinstance(part, Link)
     environment.filters["anchor"] = anchor_of
     return environment.get_template(path.name)

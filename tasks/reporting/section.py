@@ -24,6 +24,10 @@ class Code(str):
     """Text that is set as code."""
 
 
+class ReportOf(str):
+    """The name of a run, in a table of a page in its store: it leads to the report."""
+
+
 @dataclass(frozen=True)
 class Link:
     """Text that leads to a section."""

@@ -35,6 +35,7 @@ COMMANDS = {
     "shuffle": ("FILES", "--to", "--target", "--sparse", "--zero-based", "--one-based", "--json"),
     "descend": ("TABLE", "--to", "--n-features", "--penalty", "--start", "--cluster", "--json"),
     "why": ("RUN", "COLUMN", "--store", "--json"),
+    "history": ("NAME", "--html", "--store", "--json"),
     "at": ("RUN", "K", "--store", "--cluster", "--workers", "--quiet", "--json"),
     "announce": ("DATA", "--name"),
     "automations": ("--webhook",),

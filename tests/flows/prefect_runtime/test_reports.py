@@ -7,7 +7,9 @@ import pytest
 
 from chaffinch.errors import InputError
 from chaffinch.flows.prefect_runtime.reports import report_in_markdown, reports_served
+from chaffinch.storage.runs.store import Store
 from tests.flows.cli.programs import free_port
+from tests.tasks.results.made_store import begun
 
 PAGE = "<!doctype html><title>a report</title>"
 
@@ -101,6 +103,18 @@ def test_nothing_else_is_served_nor_a_report_by_another_name_of_this_machine(
         link = f"http://127.0.0.1:{port}/runs/orders-1/report.html"
         assert httpx.get(link, headers={"Host": f"localhost:{port}"}).status_code == 200
         assert httpx.get(link, headers={"Host": f"evil.example:{port}"}).status_code == 400
+
+
+def test_at_its_root_is_the_page_of_all_runs_as_they_are_now(tmp_path) -> None:
+    store = Store.open(tmp_path)
+    with reports_served(store.path, port := free_port()):
+        empty = httpx.get(f"http://127.0.0.1:{port}/")
+        assert empty.status_code == 200
+        assert "Nothing: every run ended" in empty.text
+        begun(store, 1)
+        page = httpx.get(f"http://127.0.0.1:{port}/")
+    assert "orders-1" in page.text
+    assert page.headers["content-security-policy"].startswith("default-src 'none'")
 
 
 def test_a_port_that_is_taken_is_refused_before_anything_is_served(store) -> None:

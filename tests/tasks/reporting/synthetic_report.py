@@ -237,5 +237,5 @@ class Page(HTMLParser):
             self.headings.append(data.strip())
         if self.open and self.open[-1] == "caption":
             self.tables[data] = self.rows
-        elif self.open and self.open[-1] in {"th", "td"}:
+        elif {"th", "td"} & {*self.open[-2:]}:  # a link may be in it
             self.rows[-1][-1] += data

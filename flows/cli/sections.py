@@ -1,0 +1,47 @@
+"""Sections and tables of reports, printed in the terminal."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from chaffinch.errors import printable
+from chaffinch.tasks.reporting.section import Folded, Paragraph, Section, text_of
+from chaffinch.tasks.reporting.section import Table as ReportTable
+
+_WIDTH_OF_A_FILE = 160
+
+
+def console_of_results() -> Console:
+    """Return a console as wide as the terminal, or wide enough for a file or a pipe."""
+    console = Console()
+    return console if console.is_terminal else Console(width=_WIDTH_OF_A_FILE)
+
+
+def print_line(console: Console, line: str, style: str = "") -> None:
+    console.print(Text(printable(line), style), soft_wrap=True)
+
+
+def print_table(console: Console, of_report: ReportTable) -> None:
+    """Print a table of a report."""
+    table = Table()
+    for heading, kind in of_report.columns.items():
+        table.add_column(heading.lower(), justify="right" if kind == "number" else "left")
+    for row in of_report.rows:
+        table.add_row(*(Text(printable(cell)) for cell in row))
+    console.print(table)
+
+
+def show_sections(sections: Sequence[Section]) -> None:
+    """Print the paragraphs and tables of sections; a terminal has no charts."""
+    console = console_of_results()
+    for section in sections:
+        print_line(console, section.heading, "bold")
+        for block in section.blocks:
+            if isinstance(block, Paragraph):
+                print_line(console, text_of(block.parts))
+            elif isinstance(block, ReportTable | Folded):
+                table = block.table if isinstance(block, Folded) else block
+                print_line(console, f"{table.caption}:")
+                print_table(console, table)

@@ -1,0 +1,188 @@
+"""The history of a store: what each night found, what came and went, and what needs a person."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import chaffinch
+from chaffinch import InputError
+from chaffinch.flows.cli.commands import cli
+from chaffinch.storage.runs.store import Store
+from chaffinch.tasks.reporting.text import NOTHING
+from chaffinch.tasks.results.history import History, HistoryRow, history_of
+from chaffinch.tasks.results.history_page import render_history
+from tests.tasks.reporting.synthetic_report import Page
+from tests.tasks.results.made_store import begun, night
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """Four nights of orders, of which one can no longer be read, and one of another table."""
+    store = Store.open(tmp_path_factory.mktemp("shop"))
+    first = night(store, 0, [0, 1, 2])
+    contract = (first.folder / "selection.json").read_bytes()
+    store.promotions.promote("shop", contract, first.name, "by hand", "looked at it")
+    night(store, 1, [0, 1], loss=0.6, moved=[], decision="a column is gone")
+    store.promotions.promote("shop", contract, first.name, "by hand", "it is back")
+    damaged = night(store, 2, [0])
+    (damaged.folder / "selection.json").write_text("{}")
+    night(store, 3, [0, 1, 2], loss=0.4, moved=["feature 1"], decision="another scale <b>")
+    begun(store, 4)
+    night(store, 5, [5], source="<b>clicks.csv")
+    return store
+
+
+@pytest.fixture(scope="module")
+def page(store: Store) -> Page:
+    return Page(render_history(history_of(store)))
+
+
+def say(store: Store, *command: str) -> str:
+    ended = CliRunner().invoke(cli, [*command, "--store", str(store.path)], catch_exceptions=False)
+    assert (ended.exit_code, ended.stderr) == (0, "")
+    return ended.stdout
+
+
+def test_each_run_is_a_row_with_what_it_found(store: Store) -> None:
+    found = chaffinch.run_history("shop", store=store.path).set_index("run")
+    assert list(found.index) == [f"orders-{number}" for number in (0, 1, 2, 3, 4)]
+    assert list(found["state"]) == [*["finished"] * 2, "damaged", "finished", "unfinished"]
+    assert list(found["loss_selected"].dropna()) == [0.5, 0.6, 0.4]
+    assert found["features"]["orders-1"] == ("feature 0", "feature 1")
+    assert found["created"]["orders-0"] == pd.Timestamp("2026-01-01 02:00", tz="UTC")
+    assert found["moved"]["orders-0"] is None
+    assert found["moved"]["orders-3"] == ("feature 1",)
+    assert "selection.json" in found["problem"]["orders-2"]
+    assert list(found.index[found["is_in_use"]]) == ["orders-0"]
+
+
+def test_runs_of_a_table_belong_to_the_name_that_one_was_promoted_under(store: Store) -> None:
+    whole = chaffinch.run_history(store=store.path)
+    assert sorted(set(whole["data_set"])) == ["b_clicks", "shop"]
+    with pytest.raises(InputError, match="no data set 'shops'; nearest: shop"):
+        chaffinch.run_history("shops", store=store.path)
+
+
+def test_a_decision_is_open_until_something_is_promoted(store: Store, page: Page) -> None:
+    found = chaffinch.run_history("shop", store=store.path).set_index("run")
+    assert dict(found["decision"][found["decision"] != ""]) == {
+        "orders-1": "a column is gone",
+        "orders-3": "another scale <b>",
+    }
+    assert list(found.index[found["is_open"]]) == ["orders-3"]
+    waiting = page.tables["Open (3)"][1:]
+    assert [row[0] for row in waiting] == ["orders-4", "orders-3", "orders-2"]
+    assert waiting[0][1].startswith("Unfinished")
+    assert waiting[1][1] == "It needs a decision: another scale <b>"
+    assert waiting[2][1].startswith("It cannot be read: selection.json of run 'orders-2'")
+    assert "2 runs needed a decision of a person; 1 of these decisions are open" in page.text
+
+
+def test_columns_come_and_go(page: Page) -> None:
+    rows = {row[0]: row for row in page.tables["Runs, newest first (5)"][1:]}
+    came_and_went = {name: row[7:9] for name, row in rows.items()}
+    assert came_and_went == {
+        **{name: [NOTHING, NOTHING] for name in ("orders-0", "orders-2", "orders-4")},
+        "orders-1": [NOTHING, "feature 2"],
+        "orders-3": ["feature 2", NOTHING],
+    }
+    assert rows["orders-3"][6] == "another scale <b> (open)"
+    assert rows["orders-3"][9] == "feature 1"
+    assert page.tables["Columns that come and go (1)"][1:] == [["feature 2", "2 of 3", "2", "●○●"]]
+
+
+def test_what_is_in_use_of_each_data_set_and_its_last_run_come_first(page: Page) -> None:
+    clicks, shop = page.tables["Data sets (2)"][1:]
+    assert shop[:2] == ["shop", "orders-0"]
+    assert shop[3:] == ["5", "2", "2026-01-04 02:00", "better", "3 of 12", "0.4", "0.45"]
+    assert clicks[:3] == ["b_clicks", NOTHING, NOTHING]
+    assert page.headings == ["What needs a person", "Data sets", "b_clicks", "shop"]
+
+
+def test_the_page_runs_nothing_and_links_to_reports_that_are_there(
+    store: Store, page: Page
+) -> None:
+    assert page.open == []
+    assert not {"script", "b", "img"} & {tag for tag, _ in page.elements}
+    links = {str(one["href"]) for one in page.of("a") if not str(one["href"]).startswith("#")}
+    assert len(links) == 4
+    for link in links:
+        assert (store.path / link).is_file(), link
+    labels = [str(one["aria-label"]) for one in page.of("svg")]
+    assert labels == [
+        "shop, log loss, over 3 runs, between 0.4 and 0.6.",
+        "shop, number of columns, over 3 runs, between 2 and 12.",
+    ]
+
+
+def test_the_command_writes_the_page_and_prints_the_same(store: Store, page: Page) -> None:
+    assert say(store, "history", "--html") == f"Wrote {store.path / 'index.html'}\n"
+    written = (store.path / "index.html").read_bytes()
+    assert written == render_history(history_of(store))  # with a page, and in another process
+    printed = say(store, "history", "shop")
+    for words in ("another scale <b>", "Columns that come and go (1):", "●○●", "orders-4"):
+        assert words in printed
+    rows = json.loads(say(store, "history", "shop", "--json"))
+    assert [row["run"] for row in rows] == [f"orders-{number}" for number in range(5)]
+    assert rows[3]["moved"] == ["feature 1"]
+    ended = CliRunner().invoke(cli, ["history", "shop", "--html", "--store", str(store.path)])
+    assert isinstance(ended.exception, InputError)
+
+
+def test_a_damaged_history_of_promotions_is_named_and_the_rest_is_there(tmp_path) -> None:
+    store = Store.open(tmp_path)
+    run = night(store, 0, [0])
+    contract = (run.folder / "selection.json").read_bytes()
+    store.promotions.promote("orders", contract, run.name, "by hand", "")
+    (store.path / "promotions" / "orders.json").write_text("{")
+    page = Page(render_history(history_of(store)))
+    (row,) = page.tables["Open (1)"][1:]
+    assert row[2] == "orders"
+    assert row[1].startswith("What is promoted cannot be read: ")
+    assert "orders-0" in [row[0] for row in page.tables["Runs, newest first (1)"][1:]]
+
+
+def test_a_run_that_another_program_wrote_badly_is_a_row_as_well(tmp_path) -> None:
+    store = Store.open(tmp_path)
+    night(store, 0, [0])
+    for number, text in enumerate(('{"created": "some day"', "{}", "[]", ""), start=1):
+        document = (begun(store, number).folder / "run.json").read_text()
+        (store.path / "runs" / f"orders-{number}" / "run.json").write_text(text or document[:-9])
+    whole = (begun(store, 5).folder / "run.json").read_text()
+    (store.path / "runs" / "orders-5" / "run.json").write_text(whole.replace("2026-", "some "))
+    found = chaffinch.run_history(store=store.path).set_index("run")
+    assert found["state"].value_counts().to_dict() == {"damaged": 5, "finished": 1}
+    assert "orders-0" in Page(render_history(history_of(store))).text
+
+
+def test_an_empty_store_has_a_page(tmp_path) -> None:
+    page = Page(render_history(history_of(Store.open(tmp_path))))
+    assert "Nothing: every run ended, and no decision is open." in page.text
+    assert chaffinch.run_history(store=tmp_path).empty
+
+
+def test_a_thousand_runs_make_a_small_page() -> None:
+    names = tuple(f"feature {place}".ljust(60, "x") for place in range(40))
+    rows = [
+        HistoryRow(
+            "orders",
+            f"orders-{night}",
+            f"{1000 + night}-01-01T02:00:00+00:00",
+            "finished",
+            loss="log_loss",
+            loss_selected=night / 7,
+            loss_all_features=night / 8,
+            features=names[night % 7 :],
+            candidates=99,
+            decision="a promoted column is gone " * 8,
+            is_open=True,
+        )
+        for night in range(1000)
+    ]
+    page = render_history(History("store", tuple(rows)))
+    assert len(page) < 1_000_000
+    assert "Runs, newest first (200 of 1,000)" in Page(page).tables
