@@ -29,40 +29,19 @@ _NOTHING_OFF = "by its attribution, it takes nothing off the loss of held-out ro
 
 @dataclass(frozen=True)
 class ColumnReason:
-    """Why a column was kept, dropped or left out, with what the run knows of it.
+    """Why a column was kept, dropped or left out, with what the run knows of it."""
 
-    Attributes
-    ----------
-    column : str
-        Its name.
-    state : str
-        ``"kept"``, ``"dropped"`` (it took part in the search), ``"left out"`` (it did not), or its
-        other role in the run, such as ``"target"``.
-    why : str
-        One sentence.
-    type : str or None
-        ``"number"``, ``"boolean"``, ``"category"`` or the type for which it was left out.
-    distinct : int or None
-        Number of different values.
-    missing : float or None
-        Share of the rows without a value.
-    rank : int or None
-        Place among the features that took part, from 1 for the most useful.
-    share_of_folds : float or None
-        Share of the folds that keep it, where folds chose.
-    loses_at_most : float or None
-        With the features ranked above it alone, the share of what all features explain that is lost
-        at most: that of the nearest smaller number of features that was measured.
-    """
-
-    column: str
+    column: str  # its name
+    # kept, dropped (it took part in the search), left out (it did not), or another role: target
     state: str
-    why: str
-    type: str | None = None
-    distinct: int | None = None
-    missing: float | None = None
-    rank: int | None = None
-    share_of_folds: float | None = None
+    why: str  # one sentence
+    type: str | None = None  # number, boolean, category, or that for which it was left out
+    distinct: int | None = None  # values
+    missing: float | None = None  # share of the rows
+    rank: int | None = None  # among the features that took part, from 1 for the most useful
+    share_of_folds: float | None = None  # that keep it
+    # With the features ranked above it alone, the share of what all features explain that is lost
+    # at most: that of the nearest smaller number of features that was measured.
     loses_at_most: float | None = None
 
 

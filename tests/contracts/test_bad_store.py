@@ -231,7 +231,7 @@ def test_a_run_that_is_not_there(finished):
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"Error: {shown}\n")
 
 
-@pytest.mark.parametrize("command", [["show", "any"], ["runs"]])
+@pytest.mark.parametrize("command", [["show", "any"], ["runs"], ["history"], ["why", "any"]])
 def test_a_store_that_is_not_there(command, tmp_path):
     done = chaffinch_here(*command, "--store", tmp_path / "none")
     assert (done.returncode, done.stdout) == (2, "")
@@ -252,6 +252,8 @@ EMPTY = "store must be named but is empty text; give a path"
         ["reselect", "any", "{table}"],
         ["runs"],
         ["show", "any"],
+        ["why", "any"],
+        ["history"],
         ["columns", "any"],
         ["diff", "any", "other"],
         ["promote", "any"],
@@ -280,6 +282,7 @@ def test_a_store_of_no_name_at_the_command_line(command, store, tmp_path, monkey
         lambda: chaffinch.compare([bad_table()], "y", store=""),
         lambda: chaffinch.load_run("any", store=""),
         lambda: chaffinch.load_contract("any", store=""),
+        lambda: chaffinch.run_history(store=""),
         lambda: chaffinch.reselect("any", bad_table(), store=""),
         lambda: chaffinch.difference("any", "other", store=""),
         lambda: chaffinch.promote("any", store=""),

@@ -197,11 +197,12 @@ def hostile(tmp_path_factory):
 
 
 def test_names_of_columns_cannot_write_to_the_terminal(hostile):
-    done = chaffinch_here("show", hostile.run, "--store", hostile.folder.parents[1])
-    assert done.returncode == 0
-    for name in ("\\x1b]0;TITLE\\x07x", "two\\nlines", "\\x1b[31mred"):
-        assert name in done.stdout
-    assert "\x1b" not in done.stdout + done.stderr
+    for command in ("show", "why"):
+        done = chaffinch_here(command, hostile.run, "--store", hostile.folder.parents[1])
+        assert done.returncode == 0
+        for name in ("\\x1b]0;TITLE\\x07x", "two\\nlines", "\\x1b[31mred"):
+            assert name in done.stdout
+        assert "\x1b" not in done.stdout + done.stderr
 
 
 def test_nor_can_reasons_of_promotions(hostile):

@@ -22,7 +22,8 @@ SAID = {
     "serve": "The same command serves again.",
     "descend": "The same command continues where it was seconds ago.",
     **dict.fromkeys(("diff", "columns", "export", "promoted", "runs", "show"), AGAIN),
-    **dict.fromkeys(("announce", "automations", "check", "init", "methods", "shuffle"), AGAIN),
+    **dict.fromkeys(("announce", "automations", "check", "history", "init", "methods"), AGAIN),
+    **dict.fromkeys(("shuffle", "why"), AGAIN),
 }
 
 

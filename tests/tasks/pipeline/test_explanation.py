@@ -251,6 +251,9 @@ def test_after_a_promotion_the_report_answers_what_changed(promoted, since, tmp_
     drift = page.tables["Drift of 6 columns: kept then or now, and the target"][1:]
     assert [row[0] for row in drift if row[1] == "moved"] == [drift[0][0]] == ["other"]
     assert {row[0] for row in drift} == {*second.features, second.contract.target.name}
+    night = chaffinch.run_history("orders", store=store).set_index("run").loc[second.run]
+    assert (night["moved"], night["state"]) == (("other",), "finished")
+    assert night["features"] == tuple(second.features)
 
 
 def test_classes_of_a_target_drift_by_chance_as_categories_do(tmp_path) -> None:

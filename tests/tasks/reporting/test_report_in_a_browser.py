@@ -9,10 +9,14 @@ import pytest
 
 from chaffinch.flows.prefect_runtime.reports import reports_served
 from chaffinch.storage.files import to_json
+from chaffinch.storage.runs.store import Store
 from chaffinch.tasks.reporting import ReportContent, render_report
+from chaffinch.tasks.results.history import history_of
+from chaffinch.tasks.results.history_page import render_history
 from tests import browser
 from tests.flows.cli.programs import free_port
 from tests.tasks.reporting.synthetic_report import explained, synthetic
+from tests.tasks.results.made_store import night
 
 pytestmark = [
     pytest.mark.e2e,
@@ -52,6 +56,27 @@ def test_a_phone_scrolls_in_one_direction(content, tmp_path) -> None:
             page.emulate_media(color_scheme=scheme)
             page.goto(path.as_uri())
             assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+
+
+def test_the_page_of_a_store_fits_a_phone_and_leads_to_reports(tmp_path) -> None:
+    store = Store.open(tmp_path)
+    for number in range(40):
+        night(store, number, [number % 7, 8], loss=number / 9, decision="a column is gone " * 9)
+    (tmp_path / "index.html").write_bytes(render_history(history_of(store)))
+    with browser.opened(browser.program()) as page:
+        page.set_viewport_size(PHONE)
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            page.goto((tmp_path / "index.html").as_uri())
+            assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+        sizes = page.evaluate(
+            """() => [...document.querySelectorAll("figure svg text")].map(text =>
+                parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a)"""
+        )
+        assert len(sizes) == 8
+        assert min(sizes) >= 12
+        page.get_by_role("link", name="orders-39").first.click()
+        assert page.title() == "a report"
 
 
 def test_text_in_charts_is_legible_on_a_phone(content, tmp_path) -> None:
