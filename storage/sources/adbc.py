@@ -6,8 +6,8 @@ adbc-driver-postgresql, and so for others. A driver finds credentials itself, su
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -17,19 +17,16 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from chaffinch.errors import InputError, raise_if_out_of_memory
-from chaffinch.storage.column_names import check_columns
 from chaffinch.storage.extras import lacks
 from chaffinch.storage.sources.database import DatabaseSource
-from chaffinch.storage.sources.files import reading
-from chaffinch.storage.sources.source import OpenTable
-from chaffinch.storage.spilled import spilled_table
+from chaffinch.storage.sources.source import ArrowSource
 
 _PREFIX, _SQLITE = "adbc:", "sqlite:///"
 _READ_ONLY = "options=-c%20default_transaction_read_only%3Don"
 
 
 @dataclass(frozen=True)
-class AdbcSource(DatabaseSource):
+class AdbcSource(DatabaseSource, ArrowSource):
     """A table, or the result of a query, of a database that has an ADBC driver."""
 
     url: str  # without adbc:
@@ -64,32 +61,18 @@ class AdbcSource(DatabaseSource):
 
     @property
     def address(self) -> str:
-        path = self._file
+        path = self.file
         url = self.url if path is None else f"{_SQLITE}{path.absolute()}"
         return f"{_PREFIX}{url}#{self.query}"
 
-    def check(self) -> None:
-        with self._reading():
-            pass
+    def names(self, opened: Any) -> list[str]:
+        opened.execute(f"SELECT * FROM (\n{self._statement}\n) AS chosen WHERE 1 = 0")  # noqa: S608
+        with opened.fetch_record_batch() as reader:
+            return list(reader.schema.names)
 
-    @contextmanager
-    def open(
-        self, categorical: Collection[str], drop: Container[str], aside: Path | None
-    ) -> Iterator[OpenTable]:
-        with self._result(self._statement) as reader:
-            check_columns(reader.schema.names, self.label)
-            table = spilled_table(reader, aside)
-        yield OpenTable.of(table)
-
-    def columns(self) -> list[str]:
-        none = f"SELECT * FROM (\n{self._statement}\n) AS chosen WHERE 1 = 0"  # noqa: S608
-        with self._result(none) as reader:
-            names = list(reader.schema.names)
-        check_columns(names, self.label)
-        return names
-
-    def has_header(self) -> bool:
-        return True
+    def batches(self, opened: Any) -> pa.RecordBatchReader:
+        opened.execute(self._statement)
+        return opened.fetch_record_batch()
 
     @property
     def _statement(self) -> str:
@@ -98,33 +81,27 @@ class AdbcSource(DatabaseSource):
         return f"SELECT * FROM {self.query}"  # noqa: S608
 
     @property
-    def _file(self) -> Path | None:
-        """The file of SQLite."""
+    def file(self) -> Path | None:
         path = self.url.partition("://")[2].removeprefix("/")
         return Path(path) if self.backend == "sqlite" else None
 
     @property
     def _to_read(self) -> str:
         """What the driver connects to; PostgreSQL and SQLite refuse to write."""
-        if self._file is not None:
-            return f"file:{quote(str(self._file.absolute()))}?mode=ro"
+        if self.file is not None:
+            return f"file:{quote(str(self.file.absolute()))}?mode=ro"
         if self.backend == "postgresql" and "options=" not in self.url:
             return f"{self.url}{'&' if '?' in self.url else '?'}{_READ_ONLY}"
         return self.url
 
-    def _reading(self) -> Any:
-        return nullcontext() if self._file is None else reading(self._file)
-
     @contextmanager
-    def _result(self, statement: str) -> Iterator[Any]:
-        """Give a reader of the result, and raise errors inside as InputError; nothing is kept."""
+    def opened(self) -> Iterator[Any]:
+        """Connect, and give a cursor; nothing is kept."""
         dbapi = import_module(f"adbc_driver_{self.backend}.dbapi")
-        with self._reading():
+        with self.reading():
             try:
                 with dbapi.connect(self._to_read) as connection, connection.cursor() as cursor:
-                    cursor.execute(statement)
-                    with cursor.fetch_record_batch() as reader:
-                        yield reader
+                    yield cursor
             except (dbapi.Error, pa.ArrowException, OSError) as error:
                 raise_if_out_of_memory(error)
                 reason = str(error).strip().partition("\n")[0]

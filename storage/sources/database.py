@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import re
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import ClassVar
 
 from chaffinch.errors import InputError
+from chaffinch.storage.sources.files import reading
 from chaffinch.storage.sources.source import Source
 
 _TABLE = re.compile(r"[^\s.@\"'`;()]+(\.[^\s.@\"'`;()]+)?")
@@ -37,6 +39,19 @@ class DatabaseSource(Source):
     def database(self) -> str:
         """Name or path of the database; empty if there is none."""
         raise NotImplementedError
+
+    @property
+    def file(self) -> Path | None:
+        """The file that holds the database; None for a server."""
+        return None
+
+    def check(self) -> None:
+        with self.reading():
+            pass
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Raise InputError for a file that is missing or cannot be read."""
+        return nullcontext() if self.file is None else reading(self.file)
 
     @property
     def label(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Collection, Container, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,18 +15,16 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from chaffinch.errors import InputError, raise_if_out_of_memory
-from chaffinch.storage.column_names import check_columns
 from chaffinch.storage.extras import require
 from chaffinch.storage.sources.files import reading
 from chaffinch.storage.sources.formats.parquet import DELTA_LOG, PARQUET
-from chaffinch.storage.sources.source import OpenTable, Source
-from chaffinch.storage.spilled import spilled_table
+from chaffinch.storage.sources.source import ArrowSource
 
 _STORED_AS = "delta.columnMapping.physicalName"
 
 
 @dataclass(frozen=True)
-class DeltaSource(Source):
+class DeltaSource(ArrowSource):
     """The newest version of a Delta table in a folder of this disk."""
 
     path: Path
@@ -55,24 +53,24 @@ class DeltaSource(Source):
         return str(self.path.absolute())
 
     def check(self) -> None:
-        with self._opened():
+        with self.opened():
             pass
 
-    @contextmanager
-    def open(
-        self, categorical: Collection[str], drop: Container[str], aside: Path | None
-    ) -> Iterator[OpenTable]:
-        with self._opened() as table:
-            self._names(table)
-            yield OpenTable.of(_rows(table, aside))
+    def names(self, opened: Any) -> list[str]:
+        return [field.name for field in opened.schema().fields]
 
-    def columns(self) -> list[str]:
-        with self._opened() as table:
-            return self._names(table)
+    def batches(self, opened: Any) -> pa.RecordBatchReader:
+        """Return the rows that are not deleted; those of a version always have one order."""
+        from deltalake import QueryBuilder
+
+        # DeltaTable.scan reads several files at a time, in any order
+        one_by_one = {"datafusion.execution.target_partitions": "1"}
+        query = QueryBuilder(one_by_one).register("newest", opened)
+        return pa.RecordBatchReader.from_stream(query.execute("SELECT * FROM newest"))
 
     def column_bytes(self) -> Mapping[str, int]:
         """Return compressed sizes from the footers; of partitions, those of the folders' names."""
-        with self._opened() as table:
+        with self.opened() as table:
             sizes = PARQUET.column_bytes((name, self.path / name) for name in self.files())
             return {
                 field.name: sizes.get(field.metadata.get(_STORED_AS, field.name), 0)
@@ -81,19 +79,16 @@ class DeltaSource(Source):
 
     def files(self) -> list[str]:
         """Return the files of the newest version, by their paths below the folder."""
-        with self._opened() as table:
+        with self.opened() as table:
             return [unquote(path) for path in _files(table)["path"].to_pylist()]
 
     def shape(self) -> tuple[int, int] | None:
-        with self._opened() as table:
+        with self.opened() as table:
             return table.count(), len(table.schema().fields)
-
-    def has_header(self) -> bool:
-        return True
 
     def fingerprint(self) -> str:
         """SHA-256 of the version, its schema and files: their names, sizes and times of change."""
-        with self._opened() as table:
+        with self.opened() as table:
             files = _files(table)
             keys = ["path", "size_bytes", "modification_time"]
             content = [
@@ -103,13 +98,8 @@ class DeltaSource(Source):
             ]
             return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
-    def _names(self, table: Any) -> list[str]:
-        names = [field.name for field in table.schema().fields]
-        check_columns(names, self.label)
-        return names
-
     @contextmanager
-    def _opened(self) -> Iterator[Any]:
+    def opened(self) -> Iterator[Any]:
         """Open the newest version."""
         from deltalake import DeltaTable
         from deltalake.exceptions import DeltaError
@@ -128,14 +118,3 @@ class DeltaSource(Source):
 
 def _files(table: Any) -> pa.Table:
     return pa.table(table.get_add_actions(flatten=True))
-
-
-def _rows(table: Any, aside: Path | None) -> pa.Table:
-    """Return the rows that are not deleted; those of a version are always in the same order."""
-    from deltalake import QueryBuilder
-
-    # DeltaTable.scan reads several files at a time, in any order
-    one_by_one = {"datafusion.execution.target_partitions": "1"}
-    query = QueryBuilder(one_by_one).register("newest", table).execute("SELECT * FROM newest")
-    reader = pa.RecordBatchReader.from_stream(query)
-    return spilled_table(reader, aside)

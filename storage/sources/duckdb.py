@@ -7,7 +7,7 @@ variables of this program.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Collection, Container, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +19,7 @@ from chaffinch.errors import InputError, raise_if_out_of_memory
 from chaffinch.storage.column_names import check_columns, nearest_or_all
 from chaffinch.storage.extras import require
 from chaffinch.storage.sources.database import DatabaseSource
-from chaffinch.storage.sources.files import reading
-from chaffinch.storage.sources.source import OpenTable
-from chaffinch.storage.spilled import spilled_table
+from chaffinch.storage.sources.source import ArrowSource
 
 if TYPE_CHECKING:
     import duckdb
@@ -37,7 +35,7 @@ _CELLS = 1_000_000  # of a batch
 
 
 @dataclass(frozen=True)
-class DuckDBSource(DatabaseSource):
+class DuckDBSource(DatabaseSource, ArrowSource):
     """A table in a DuckDB file, or the result of a query."""
 
     path: Path
@@ -70,42 +68,35 @@ class DuckDBSource(DatabaseSource):
     def address(self) -> str:
         return f"duckdb:///{self.path.absolute()}#{self.query}"
 
-    def check(self) -> None:
-        with reading(self.path):
-            pass
+    @property
+    def file(self) -> Path:
+        return self.path
 
-    @contextmanager
-    def open(
-        self, categorical: Collection[str], drop: Container[str], aside: Path | None
-    ) -> Iterator[OpenTable]:
-        with self._opened() as connection:
-            table = self._read(connection, aside)
-        yield OpenTable.of(table)
-
-    def columns(self) -> list[str]:
+    def names(self, opened: duckdb.DuckDBPyConnection) -> list[str]:
         """Return the names of the columns; a query is not run."""
-        with self._opened() as connection:
-            return self._names(self._relation(connection))
+        return list(self._relation(opened).columns)
 
-    def has_header(self) -> bool:
-        return True
+    def batches(self, opened: duckdb.DuckDBPyConnection) -> pa.RecordBatchReader:
+        relation = self._relation(opened)
+        check_columns(relation.columns, self.label)
+        return relation.to_arrow_reader(max(1, _CELLS // len(relation.columns)))
 
     def shape(self) -> tuple[int, int] | None:
         """Return what the database counts; None for a query, which would be run twice."""
         if self.is_query:
             return None
-        with self._opened() as connection:
+        with self.opened() as connection:
             relation = self._relation(connection)
             ((n_rows,),) = relation.count("*").fetchall()
             return n_rows, len(relation.columns)
 
     @contextmanager
-    def _opened(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Connect to read only, and raise errors inside as InputError."""
+    def opened(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Connect to read only."""
         import duckdb
 
         # a folder of its own, as queries can read and write the one for temporary files
-        with reading(self.path), tempfile.TemporaryDirectory(prefix="chaffinch-") as folder:
+        with self.reading(), tempfile.TemporaryDirectory(prefix="chaffinch-") as folder:
             options = {"temp_directory": folder, **_OPTIONS}
             try:
                 with duckdb.connect(self.path, read_only=True, config=options) as connection:
@@ -128,17 +119,6 @@ class DuckDBSource(DatabaseSource):
             known = [str(name) for (name,) in connection.sql("SHOW TABLES").fetchall()]
             there_are = nearest_or_all(self.query, known)
             raise InputError(f"there is no table {self.query!r} in {self}{there_are}") from error
-
-    def _names(self, relation: duckdb.DuckDBPyRelation) -> list[str]:
-        names = list(relation.columns)
-        check_columns(names, self.label)
-        return names
-
-    def _read(self, connection: duckdb.DuckDBPyConnection, aside: Path | None) -> pa.Table:
-        relation = self._relation(connection)
-        names = self._names(relation)
-        with relation.to_arrow_reader(max(1, _CELLS // len(names))) as reader:
-            return spilled_table(reader, aside)
 
     def _explain(self, error: Exception) -> str:
         import duckdb

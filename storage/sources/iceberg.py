@@ -5,19 +5,16 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Collection, Container, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 
 from chaffinch.errors import InputError, raise_if_out_of_memory
-from chaffinch.storage.column_names import check_columns
 from chaffinch.storage.extras import lacks, require
-from chaffinch.storage.sources.source import OpenTable, Source
-from chaffinch.storage.spilled import spilled_table
+from chaffinch.storage.sources.source import ArrowSource
 
 _SCHEME = "iceberg"
 _ADDRESS = re.compile(r"([^/?#.]+)/([^/?#.]+(?:\.[^/?#.]+)+)")
@@ -25,7 +22,7 @@ _N_ROWS = "total-records"
 
 
 @dataclass(frozen=True)
-class IcebergSource(Source):
+class IcebergSource(ArrowSource):
     """The newest snapshot of a table in a catalog."""
 
     catalog: str
@@ -61,23 +58,15 @@ class IcebergSource(Source):
     def address(self) -> str:
         return f"{_SCHEME}://{self.catalog}/{self.table}"
 
-    @contextmanager
-    def open(
-        self, categorical: Collection[str], drop: Container[str], aside: Path | None
-    ) -> Iterator[OpenTable]:
-        with self._opened() as table:
-            self._names(table)
-            with table.scan().to_arrow_batch_reader() as reader:
-                whole = spilled_table(reader, aside)
-        yield OpenTable.of(whole)
+    def names(self, opened: Any) -> list[str]:
+        return [field.name for field in opened.schema().fields]
 
-    def columns(self) -> list[str]:
-        with self._opened() as table:
-            return self._names(table)
+    def batches(self, opened: Any) -> pa.RecordBatchReader:
+        return opened.scan().to_arrow_batch_reader()
 
     def column_bytes(self) -> Mapping[str, int]:
         """Return compressed sizes, as the manifests have them."""
-        with self._opened() as table:
+        with self.opened() as table:
             sizes: Counter[int] = Counter()
             for of_file in table.inspect.data_files()["column_sizes"].to_pylist():
                 sizes.update(dict(of_file or ()))
@@ -85,28 +74,20 @@ class IcebergSource(Source):
 
     def shape(self) -> tuple[int, int] | None:
         """Return what the snapshot counts; rows that were deleted since may be among them."""
-        with self._opened() as table:
+        with self.opened() as table:
             snapshot = table.current_snapshot()
             n_rows = None if snapshot is None else snapshot.summary[_N_ROWS]
             return None if n_rows is None else (int(n_rows), len(table.schema().fields))
 
-    def has_header(self) -> bool:
-        return True
-
     def fingerprint(self) -> str:
         """SHA-256 of the address of the table's metadata, which every change replaces."""
-        with self._opened() as table:
+        with self.opened() as table:
             place = f"{table.metadata.table_uuid} {table.metadata_location}"
             return hashlib.sha256(place.encode()).hexdigest()
 
-    def _names(self, table: Any) -> list[str]:
-        names = [field.name for field in table.schema().fields]
-        check_columns(names, self.label)
-        return names
-
     @contextmanager
-    def _opened(self) -> Iterator[Any]:
-        """Load the table's metadata, and raise errors inside as InputError."""
+    def opened(self) -> Iterator[Any]:
+        """Load the table's metadata."""
         from pyiceberg.catalog import load_catalog
         from pyiceberg.exceptions import NoSuchTableError
 

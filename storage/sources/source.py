@@ -12,7 +12,7 @@ from collections.abc import (
     MutableMapping,
     Sequence,
 )
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from chaffinch.errors import InputError, about_column, raise_if_out_of_memory
 from chaffinch.storage.column_names import check_columns
 from chaffinch.storage.memory import bytes_of
+from chaffinch.storage.spilled import spilled_table
 
 _CELLS_AT_A_TIME = 2**23  # 64 MiB of numbers
 
@@ -184,6 +185,43 @@ class OpenTable:
         columns = dict(zip(table.column_names, table.columns, strict=True))
         names = table.column_names
         return cls(names, len(table), lambda some: pa.table({n: columns.pop(n) for n in some}))
+
+
+class ArrowSource(Source):
+    """A table that a library opens, and gives in batches of Arrow.
+
+    A kind must also define `opened`, `names` and `batches`.
+    """
+
+    def opened(self) -> AbstractContextManager[Any]:
+        """Open the table, and raise errors in the block as InputError."""
+        raise NotImplementedError
+
+    def names(self, opened: Any) -> list[str]:
+        """Return the names of the columns of the opened table."""
+        raise NotImplementedError
+
+    def batches(self, opened: Any) -> pa.RecordBatchReader:
+        """Return a reader of the rows of the opened table."""
+        raise NotImplementedError
+
+    @contextmanager
+    def open(
+        self, categorical: Collection[str], drop: Container[str], aside: Path | None
+    ) -> Iterator[OpenTable]:
+        with self.opened() as opened, self.batches(opened) as reader:
+            check_columns(reader.schema.names, self.label)
+            table = spilled_table(reader, aside)
+        yield OpenTable.of(table)
+
+    def columns(self) -> list[str]:
+        with self.opened() as opened:
+            names = self.names(opened)
+        check_columns(names, self.label)
+        return names
+
+    def has_header(self) -> bool:
+        return True
 
 
 @dataclass(frozen=True)

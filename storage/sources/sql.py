@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -26,7 +26,6 @@ from chaffinch.storage.column_names import check_columns, nearest_or_all
 from chaffinch.storage.extras import require
 from chaffinch.storage.sources.addresses import credentials, secret_message, without
 from chaffinch.storage.sources.database import DatabaseSource
-from chaffinch.storage.sources.files import reading
 from chaffinch.storage.sources.source import OpenTable
 from chaffinch.storage.spilled import SpilledRows
 
@@ -126,7 +125,6 @@ class SqlSource(DatabaseSource):
 
     @property
     def file(self) -> Path | None:
-        """The file that holds the database; None for a server."""
         return Path(self.database) if self.backend == "sqlite" else None
 
     @property
@@ -135,10 +133,6 @@ class SqlSource(DatabaseSource):
             return self.text
         url = self.url.set(database=str(self.file.absolute()))
         return f"{url.render_as_string()}#{self.query}"
-
-    def check(self) -> None:
-        with self._reading():
-            pass
 
     @contextmanager
     def open(
@@ -149,13 +143,13 @@ class SqlSource(DatabaseSource):
         Exact decimals become float64. SQLite has a type for each value alone: columns of a table
         have the declared dates, times and booleans; columns of a query have what is stored.
         """
-        with self._reading(), _opened(self) as connection:
+        with self.reading(), _opened(self) as connection:
             table = _read(self, connection, categorical, drop, aside)
         yield OpenTable.of(table)
 
     def columns(self) -> list[str]:
         """Return the names of the columns; fetches at most the first row, and only of a query."""
-        with self._reading(), _opened(self) as connection:
+        with self.reading(), _opened(self) as connection:
             if not self.is_query:
                 return list(_table(self, connection).columns.keys())
             with closing(_execute(self, connection)) as result:
@@ -167,13 +161,10 @@ class SqlSource(DatabaseSource):
             return None
         import sqlalchemy as sa
 
-        with self._reading(), _opened(self) as connection:
+        with self.reading(), _opened(self) as connection:
             table = _table(self, connection)
             counted = connection.execute(sa.select(sa.func.count()).select_from(table))
             return counted.scalar_one(), len(table.columns)
-
-    def _reading(self) -> AbstractContextManager[None]:
-        return nullcontext() if self.file is None else reading(self.file)
 
 
 def _check_password_name(name: str | None) -> None:
