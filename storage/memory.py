@@ -11,6 +11,8 @@ from pathlib import Path
 import psutil
 import pyarrow as pa
 
+from chaffinch.errors import TableTooLargeError
+
 _WORTH_GIVING_BACK = 32 * 2**20  # bytes
 
 _CACHE = ("inactive_file", "active_file")  # in memory.stat; the kernel frees it when needed
@@ -32,6 +34,16 @@ def free_memory(root: Path = Path("/")) -> int:
     """Return the bytes that this process can still take: of the machine, its cgroups, its limit."""
     free: int = psutil.virtual_memory().available
     return min([free, *_left_in_cgroups(root), *_left_of_own_limit()])
+
+
+def check_fits_as_dense(what: str, shape: tuple[int, int], remedy: str) -> None:
+    """Raise TableTooLargeError for a sparse table that is too large as a dense one."""
+    needed, free = 8 * shape[0] * shape[1], free_memory()
+    if needed > free:
+        raise TableTooLargeError(
+            f"{what} has {shape[0]:,} rows x {shape[1]:,} columns, which take {needed / 1e9:,.1f} "
+            f"GB as a dense table but {free / 1e9:,.1f} GB of memory is free; {remedy}"
+        )
 
 
 def _left_of_own_limit() -> Iterator[int]:

@@ -13,9 +13,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from chaffinch.errors import InputError, TableTooLargeError
+from chaffinch.errors import InputError
 from chaffinch.storage.column_names import names_in_array, text_of_label
-from chaffinch.storage.memory import free_memory
+from chaffinch.storage.memory import check_fits_as_dense
 from chaffinch.storage.sources import source_of
 from chaffinch.tasks.results.model import columns_of
 from chaffinch.tasks.selection.input_checks import check_same_order, read_array
@@ -25,7 +25,8 @@ def as_table(X: Any) -> pa.Table:
     """Return a table without its index; the columns of an array are x0, x1, ..."""
     is_sparse: bool = issparse(X)
     if is_sparse and X.ndim == 2:
-        _check_fits(X)
+        remedy = "or chaffinch.differentiable_selection, which stays sparse"
+        check_fits_as_dense("the sparse matrix", X.shape, f"give fewer rows or columns, {remedy}")
     elif is_sparse or isinstance(X, np.ndarray | list | tuple):
         X = _in_two_dimensions(X)
     if is_sparse or isinstance(X, np.ndarray):
@@ -47,18 +48,6 @@ def _in_two_dimensions(X: Any) -> NDArray[Any]:
             f"and type {array.dtype}; give a table, as by pandas.DataFrame"
         )
     return array
-
-
-def _check_fits(matrix: Any) -> None:
-    """Raise TableTooLargeError for a sparse matrix that is too large as a dense table."""
-    n_rows, n_columns = matrix.shape
-    needed, free = 8 * n_rows * n_columns, free_memory()
-    if needed > free:
-        raise TableTooLargeError(
-            f"the sparse matrix has {n_rows:,} rows x {n_columns:,} columns, which take "
-            f"{needed / 1e9:,.1f} GB as a dense table but {free / 1e9:,.1f} GB of memory is free; "
-            "give fewer rows or columns, or chaffinch.differentiable_selection, which stays sparse"
-        )
 
 
 def with_column(table: pa.Table, role: str, values: Any) -> tuple[pa.Table, str]:

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from chaffinch.errors import InputError, TableTooLargeError
-from chaffinch.storage.memory import free_memory
+from chaffinch.errors import InputError
+from chaffinch.storage.memory import check_fits_as_dense
 from chaffinch.storage.sources.source import read_whole, with_whole_numbers
+
+_SPARSE = "give fewer, or stay sparse by chaffinch.shuffle_svmlight and differentiable_selection"
 
 
 def _read(files: Mapping[str, Any]) -> pa.Table:
@@ -22,7 +24,8 @@ def _read(files: Mapping[str, Any]) -> pa.Table:
 
     parts = [_parsed(name, file) for name, file in files.items()]
     n_columns = max(X.shape[1] for X, _, _ in parts)
-    _check_fits((sum(X.shape[0] for X, _, _ in parts), n_columns), next(iter(files)))
+    shape = sum(X.shape[0] for X, _, _ in parts), n_columns
+    check_fits_as_dense(next(iter(files)), shape, _SPARSE)
     for X, _, _ in parts:
         X.resize(X.shape[0], n_columns)
     X = vstack([X for X, _, _ in parts], format="csc")  # 8 bytes a column, however few are named
@@ -50,16 +53,6 @@ def _parsed(name: str, file: Any) -> tuple[Any, Any, Any]:
             f"{name} cannot be read ({error}), as in `1 1:0.5 3:2`: a label that is a number, then "
             "columns that ascend, each once, with their values; correct it, and number classes"
         ) from error
-
-
-def _check_fits(shape: tuple[int, int], name: str) -> None:
-    needed, free = 8 * shape[0] * shape[1], free_memory()
-    if needed > free:
-        raise TableTooLargeError(
-            f"{name} has {shape[0]:,} rows x {shape[1]:,} columns, which take {needed / 1e9:,.1f} "
-            f"GB as a dense table but {free / 1e9:,.1f} GB of memory is free; give fewer, or stay "
-            "sparse by chaffinch.shuffle_svmlight and differentiable_selection"
-        )
 
 
 SVMLIGHT = read_whole("svmlight", ".svm, .svmlight, .libsvm", _read)
