@@ -1,5 +1,6 @@
 """Automations of the Prefect server for failed runs and for runs without a heartbeat."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -69,7 +70,6 @@ def silence(seconds: float) -> AutomationCore:
             posture=Posture.Proactive,
             after={_HEARTBEAT},
             expect={_HEARTBEAT, *_RESTS},
-            for_each={"prefect.resource.id"},
             within=timedelta(seconds=seconds),
             **_of_our_runs(),
         ),
@@ -87,29 +87,25 @@ def silence(seconds: float) -> AutomationCore:
 
 def failure(action: CallWebhook | DoNothing) -> AutomationCore:
     """Return the automation for runs that failed, timed out or crashed."""
-    return AutomationCore(
-        name=FAILED,
-        description="A run failed, took too long or crashed. Add actions here, such as a message.",
-        trigger=EventTrigger(
-            posture=Posture.Reactive,
-            expect={f"prefect.flow-run.{state}" for state in ("Failed", "TimedOut", "Crashed")},
-            for_each={"prefect.resource.id"},
-            **_of_our_runs(),
-        ),
-        actions=[action],
-    )
+    what = "A run failed, took too long or crashed."
+    return _after_states(FAILED, what, ("Failed", "TimedOut", "Crashed"), action)
 
 
 def indecision(action: CallWebhook | DoNothing) -> AutomationCore:
     """Return the automation for runs that ended without a decision that a person has to take."""
+    what = "A run needs a decision; its message gives the reason."
+    return _after_states(UNDECIDED, what, (NEEDS_DECISION,), action)
+
+
+def _after_states(
+    name: str, what: str, states: Sequence[str], action: CallWebhook | DoNothing
+) -> AutomationCore:
     return AutomationCore(
-        name=UNDECIDED,
-        description="A run needs a decision; its message gives the reason. Add actions here, such "
-        "as a message.",
+        name=name,
+        description=f"{what} Add actions here, such as a message.",
         trigger=EventTrigger(
             posture=Posture.Reactive,
-            expect={f"prefect.flow-run.{NEEDS_DECISION}"},
-            for_each={"prefect.resource.id"},
+            expect={f"prefect.flow-run.{state}" for state in states},
             **_of_our_runs(),
         ),
         actions=[action],
@@ -122,6 +118,7 @@ def _of_our_runs() -> dict[str, Any]:
     return {
         "match": ResourceSpecification.model_validate(run),
         "match_related": ResourceSpecification.model_validate(tag),
+        "for_each": {"prefect.resource.id"},
         "threshold": 1,
     }
 
