@@ -275,7 +275,7 @@ COMPARISON = _options(
 )
 RESELECTION = _options("target drop model gain slack rejections seed")
 SHUFFLE = _options("target drop sparse zero_based n_columns dtype seed block_rows")
-DESCENT = _options("n_features penalty order steps batch_rows blocks_per_step task seed")
+DESCENT = _options("n_features penalty order steps batch_rows blocks_per_step task seed decay")
 STORE = _options("store")
 WORKERS = _options("cluster workers")
 AT = STORE | WORKERS

@@ -23,7 +23,11 @@ from chaffinch.storage.files import (
 )
 from chaffinch.storage.runs.stages import Checkpoints
 from chaffinch.storage.shuffled.table import ShuffledTable, open_shuffled
-from chaffinch.tasks.api.differentiable_selection import sharing_of, state_from
+from chaffinch.tasks.api.differentiable_selection import (
+    sharing_of,
+    state_from,
+    warn_of_too_few_steps,
+)
 from chaffinch.tasks.pipeline.progress import OnProgress, as_progress, no_progress
 from chaffinch.tasks.selection.checkpoint_file import seal_of
 from chaffinch.tasks.selection.dfs.descent import FILE as STATE
@@ -127,6 +131,7 @@ def descend(
         write_file(features_file, sealed(content))
         write_file(state_file, left)
         remove_file(unfinished / (key + _ENDING))
+    warn_of_too_few_steps(selection)
     if not content["features"]:
         logger.warning("no feature is worth a penalty of %g; give a lower one", settings.penalty)
     progress.end(DESCEND, perf_counter() - began)

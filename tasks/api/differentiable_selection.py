@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -31,6 +32,8 @@ from chaffinch.tasks.settings.descent import SharingSettings
 from chaffinch.tasks.workers.dask_cluster import open_workers
 from chaffinch.tasks.workers.dask_map import OverDask
 
+logger = logging.getLogger(__name__)
+
 
 @refusing_moved_names
 def differentiable_selection(
@@ -40,12 +43,13 @@ def differentiable_selection(
     n_features: int | None = None,
     penalty: float | None = None,
     order: int = 4,
-    steps: int = 60,
+    steps: int = 1000,
     batch_rows: int | None = None,
     blocks_per_step: int = 1,
     task: Task | None = None,
     seed: int = 0,
     start: DescentState | str | Path | None = None,
+    decay: float | None = None,
     cluster: str | int = "none",
 ) -> DifferentiableSelection:
     """Choose features for a linear model, by descent of an estimate that needs no model.
@@ -60,20 +64,23 @@ def differentiable_selection(
     y : array, shape (N,)
         Numbers or classes; left out where X is a source, which has a target of its own.
     n_features : int in 1..D, optional
-        How many to choose, of the columns that vary; the penalty is steered towards as many.
+        How many to choose, of the columns that vary. The penalty rises over a grid, from one that
+        leaves about eight times as many to the first that leaves no more.
     penalty : float, at least 0, optional
         lambda of the term lambda / D sum s, in units of the target's variance; in place of a
-        number.
+        number. The descent ends when the mean loss of 50 steps is not below that of the 50 before
+        by 1e-5 of it.
     order : int in 1..8
         See `chaffinch.residual_variance`; 4 or less where rows are few.
     steps : int, at least 1
-        How many.
-    batch_rows : int, optional
-        Rows of each batch, at least; 1,000, or all where there are fewer: small batches vary too
-        much. By default so many that all rows are used in as few steps.
+        At most so many. A number of features takes about 100 to 250.
+    batch_rows : int above the order, optional
+        Rows of each batch, at least. By default 1,000, or all where there are fewer. The estimate
+        of small batches varies much, so that a step takes the mean over as many as have 1,000 rows
+        together.
     blocks_per_step : int
-        A step takes the mean over a batch of each of so many blocks, which are in memory together,
-        and which workers share out.
+        A step takes the mean over the batches of so many blocks, which are in memory together, and
+        which workers share out.
     task : "classification" or "regression", optional
         By default classification for text, true and false, and for whole numbers with at most 20
         different values; with a start as it was.
@@ -86,6 +93,10 @@ def differentiable_selection(
         that it saw last, the same seed and batches the descent resumes and gives the same result.
         Any other rows are taken to be newer: means, spreads and classes are then those of all
         before and of these together.
+    decay : float above 0 and at most 1, optional
+        With a start and newer rows: how much of what earlier rows taught is kept. Each of them
+        counts as such a share of a row, and the mask is as much nearer to half of each column. By
+        default 1.
     cluster : "none", "local", int or a scheduler's address
         Who reads and computes, of a source; never changes the result. Local worker processes, one
         per core or as many as the number says, or those of a Dask scheduler read the source's file
@@ -109,8 +120,9 @@ def differentiable_selection(
 
     Notes
     -----
-    Sheth and Fusi, "Differentiable feature selection by discrete relaxation", AISTATS 2020. Here
-    columns are standardised, not just centred.
+    Sheth and Fusi, "Differentiable feature selection by discrete relaxation", AISTATS 2020, with
+    departures: columns are standardised, not just centred, and for a number of features the descent
+    at a penalty begins where that at the last one ended.
 
     Rows in blocks are drawn in another order than the same rows in one, so that other numbers of
     blocks give other batches, and other scores. The top singular value, by which all columns are
@@ -125,15 +137,28 @@ def differentiable_selection(
     >>> chaffinch.differentiable_selection(X, y, n_features=2).features.tolist()
     [7, 30]
     """
-    rules = Rules(order, steps, batch_rows, blocks_per_step, task, seed)
+    rules = Rules(order, steps, batch_rows, blocks_per_step, task, seed, decay)
     if isinstance(start, str | os.PathLike):
         start, _ = state_from(start)
     if start is not None:
         _check_state("start", start)
     shared = SharingSettings(**cluster_settings(cluster))
     with sharing_of(X, shared) as sharing:
-        aim = Aim(n_features, penalty)
-        return _with_labels(select_by_descent(X, y, aim, rules, sharing, start), X)
+        selection = select_by_descent(X, y, Aim(n_features, penalty), rules, sharing, start)
+    warn_of_too_few_steps(selection)
+    return _with_labels(selection, X)
+
+
+def warn_of_too_few_steps(selection: DifferentiableSelection) -> None:
+    """Log it where a descent for a number of features ended at a penalty that leaves more."""
+    if selection.n_left > len(selection.features):
+        logger.warning(
+            "after %d steps the penalty leaves %d columns, of which the %d highest were taken, "
+            "though their order is unreliable as yet; give more steps",
+            len(selection.losses),
+            selection.n_left,
+            len(selection.features),
+        )
 
 
 def _with_labels(selection: DifferentiableSelection, X: Any) -> DifferentiableSelection:
@@ -151,7 +176,7 @@ def differentiable_path(
     *,
     penalties: Sequence[float],
     order: int = 4,
-    steps: int = 60,
+    steps: int = 1000,
     batch_rows: int | None = None,
     blocks_per_step: int = 1,
     task: Task | None = None,

@@ -1,52 +1,108 @@
-"""DFS: differentiable feature selection, as a ranking by the order of removal.
+"""DFS: differentiable feature selection, as a ranking by the penalty at which a feature leaves.
 
 The search minimises an estimated residual variance; see `chaffinch.tasks.selection.dfs`.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from numbers import Real
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import ConfigDict
+from pydantic import BeforeValidator, ConfigDict, Field
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.methods.baselines.rankings import Ranking, scorer_of
-from chaffinch.tasks.methods.protocol import Problem
+from chaffinch.tasks.methods.paths import ranked_path
+from chaffinch.tasks.methods.protocol import Problem, candidates_at
 from chaffinch.tasks.selection.baselines.ranking import ranking
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.selection.dfs.search import dfs
-from chaffinch.tasks.settings.base import Count, setting
-from chaffinch.tasks.settings.descent import Order
+from chaffinch.tasks.settings.base import Count, InOrder, setting
+from chaffinch.tasks.settings.descent import BatchRows, Order
+from chaffinch.tasks.settings.search_result import Candidate, SearchResult
 
 _SCORE = (
-    "how often the number of features left was halved before it left, as the estimated residual "
-    "variance of a linear model is descended, and how much of it was kept then, 0 to 1"
+    "the largest penalty at which it stays as the estimated residual variance of a linear model is "
+    "descended, in units of the target's variance"
 )
 ranking("dfs", score=_SCORE)(dfs)
 
 
+def _as_list(value: Any) -> Any:
+    """Return a number as a list of a single number."""
+    return (value,) if isinstance(value, Real) and not isinstance(value, bool) else value
+
+
 class Dfs(Ranking):
-    """Differentiable feature selection: descend an estimated residual variance, ever fewer left."""
+    """Differentiable feature selection: descend an estimated residual variance under a penalty."""
 
     model_config = ConfigDict(title="DFS")
+    aims: ClassVar[tuple[str, ...]] = ("n_features", "min_score", "penalty")
 
     kind: Literal["dfs"] = setting("dfs", 0, "Kind", f"Features are ranked by dfs: {_SCORE}.")
+    penalty: (
+        Annotated[
+            tuple[Annotated[float, Field(gt=0)], ...],
+            Field(min_length=1),
+            BeforeValidator(_as_list),
+            InOrder,
+        ]
+        | None
+    ) = setting(
+        None,
+        3,
+        "Penalty",
+        "In place of a number: lambda of the term lambda / D sum s, in units of the target's "
+        "variance. Of several, the one whose features do best on the model-validation rows wins; "
+        "each descent begins where that of the smaller one ended.",
+    )
     order: Order = setting(
         4,
-        3,
+        4,
         "Order",
         "Highest power of the correlations that the estimate looks at. A higher one errs less on "
         "average, but varies more: 4 or less where rows are few.",
     )
     steps: Count = setting(
-        30, 4, "Steps", "How many there are each time that the number of features is halved."
+        1000,
+        5,
+        "Steps",
+        "At most so many; of several penalties, for each. A descent ends earlier when nothing more "
+        "changes.",
+    )
+    batch_rows: BatchRows | None = setting(
+        None,
+        6,
+        "Rows of a batch",
+        "At least so many are looked at together; a step takes the mean over batches of 1,000 rows "
+        "together. By default 1,000, or all where there are fewer.",
     )
 
+    def candidates(self, result: SearchResult) -> list[Candidate]:
+        if self.penalty is None:
+            return super().candidates(result)
+        path, sizes = ranked_path(result), dict[int, list[float]]()
+        for penalty in self.penalty:
+            sizes.setdefault(path.size_at(penalty), []).append(penalty)
+        return candidates_at(result, sizes)
+
     def min_training_rows(self, n_classes: int) -> int:
-        return max(super().min_training_rows(n_classes), self.order + 1)
+        return max(super().min_training_rows(n_classes), self.order + 1, self.batch_rows or 0)
 
     def score_features(self, problem: Problem) -> Floats:
         """Return the score of every feature on the training rows, shape (d,)."""
-        rows = problem.rows("train")
-        return scorer_of(self.kind).scores(
-            rows, problem.schema, problem.seed, order=self.order, steps=self.steps
+        scores = scorer_of(self.kind).scores(
+            problem.rows("train"),
+            problem.schema,
+            problem.seed,
+            order=self.order,
+            steps=self.steps,
+            batch_rows=self.batch_rows,
+            penalties=self.penalty or (),
         )
+        if self.penalty and not problem.keep and scores.any() and scores.max() < self.penalty[0]:
+            raise InputError(
+                f"penalty must be one that a feature is worth, but all {len(scores)} leave by dfs "
+                f"below {self.penalty[0]:g}; give a lower one"
+            )
+        return scores

@@ -27,6 +27,7 @@ Order = Annotated[
     AfterValidator(_known),
     WithJsonSchema({"type": "integer", "minimum": 1, "maximum": HIGHEST_ORDER}),
 ]
+BatchRows = Annotated[int, Field(ge=2)]
 _Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
 
 
@@ -73,7 +74,10 @@ class DescentSettings(Settings):
     """Everything that can change what a descent chooses from a table in random order."""
 
     n_features: Count | None = setting(
-        None, 0, "Number of features", "Choose so many; the penalty is steered towards it."
+        None,
+        0,
+        "Number of features",
+        "Choose so many; the penalty rises over a grid until no more are left.",
     )
     penalty: Annotated[float, Field(ge=0)] | None = setting(
         None,
@@ -89,19 +93,26 @@ class DescentSettings(Settings):
         "Highest power of the correlations that the estimate looks at. A higher one errs less on "
         "average, but varies more: 4 or less where rows are few.",
     )
-    steps: Count = setting(60, 3, "Steps", "How many steps down there are.")
-    batch_rows: Count | None = setting(
+    steps: Count = setting(
+        1000,
+        3,
+        "Steps",
+        "At most so many. A descent ends earlier when as few features are left as are to be "
+        "chosen, or when its loss does not fall any more.",
+    )
+    batch_rows: BatchRows | None = setting(
         None,
         4,
         "Rows of a batch",
-        "At least so many are looked at together. By default 1,000, or all where there are fewer.",
+        "At least so many are looked at together; a step takes the mean over batches of 1,000 rows "
+        "of each of its blocks. By default 1,000, or all where there are fewer.",
     )
     blocks_per_step: Count = setting(
         1,
         5,
         "Blocks of a step",
-        "A step takes the mean over a batch of each of so many blocks, which are in memory "
-        "together, and which workers share out.",
+        "A step takes the mean over batches of so many blocks, which are in memory together, and "
+        "which workers share out.",
     )
     task: TaskOrAuto = setting(
         "auto",
@@ -111,6 +122,13 @@ class DescentSettings(Settings):
         "for numbers.",
     )
     seed: _Seed = setting(0, 7, "Seed", "Draws the order of the rows of each round.")
+    decay: Annotated[float, Field(gt=0, le=1)] | None = setting(
+        None,
+        8,
+        "Decay",
+        "With a start, and rows that are newer: how much of what earlier rows taught is kept, of "
+        "means, spreads and the mask. By default all of it, 1.",
+    )
 
     @model_validator(mode="after")
     def _one_aim(self) -> "DescentSettings":

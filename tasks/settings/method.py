@@ -285,11 +285,11 @@ def method_settings(
         own, by_default = (m.model_dump()["n_features"] for m in (method, method_of(method.kind)))
         if own not in (None, by_default, changes["n_features"]):
             raise InputError(
-                f"n_features is {n_features}, but {_sizes_in_words(own)} in the settings of "
+                f"n_features is {n_features}, but {numbers_in_words(own)} in the settings of "
                 f"method {method.kind}; give it once"
             )
     # without the settings that n_features and min_score replace
-    left = method.model_dump(exclude={"n_features", "penalties"})
+    left = method.model_dump(exclude={"n_features", "penalties", "penalty"})
     return type(method)(**{**left, **changes})
 
 
@@ -297,8 +297,11 @@ def _takes(method: type[Method], setting: str) -> bool:
     return setting in method.model_fields
 
 
-def _sizes_in_words(sizes: int | tuple[float, ...]) -> str:
-    return ", ".join(f"{size:g}" for size in (sizes if isinstance(sizes, tuple) else (sizes,)))
+def numbers_in_words(numbers: float | tuple[float, ...]) -> str:
+    """Return a number, or several with commas, as an error shows them."""
+    return ", ".join(
+        f"{number:g}" for number in (numbers if isinstance(numbers, tuple) else (numbers,))
+    )
 
 
 def as_kind(name: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,13 @@ from chaffinch.tasks.selection.baselines.ranking import SCORERS, RankedPath, Sco
 from chaffinch.tasks.selection.core import FittedModel, Floats, Rows, Schema
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.settings.base import SIZES, Sizes, setting
-from chaffinch.tasks.settings.method import Method, Traits, imported, plain_rankings
+from chaffinch.tasks.settings.method import (
+    Method,
+    Traits,
+    imported,
+    numbers_in_words,
+    plain_rankings,
+)
 from chaffinch.tasks.settings.search_result import Candidate, SearchResult
 
 if TYPE_CHECKING:
@@ -65,6 +71,8 @@ class Ranking(Method):
     """Rank the features once, by a filter or by importances of the base model."""
 
     model_config = ConfigDict(title="Ranking")
+    # settings that say how many features are kept, of which one is given; sizes by default
+    aims: ClassVar[tuple[str, ...]] = ("n_features", "min_score")
 
     kind: Annotated[str, AfterValidator(_is_ranking), _AnyRanking] = setting(
         "anova_f",
@@ -93,16 +101,17 @@ class Ranking(Method):
     def _sizes_unless_a_lowest_score(cls, values: Any) -> Any:
         if not isinstance(values, dict):
             return values
-        is_set = any(values.get(name) is not None for name in ("n_features", "min_score"))
+        is_set = any(values.get(name) is not None for name in cls.aims)
         return values if is_set else {**values, "n_features": SIZES.default}
 
     @model_validator(mode="after")
     def _sizes_or_a_lowest_score(self) -> Self:
-        if self.n_features is not None and self.min_score is not None:
-            sizes = ", ".join(f"{size:g}" for size in self.n_features)
+        given = {name: value for name in self.aims if (value := getattr(self, name)) is not None}
+        if len(given) > 1:
+            values = map(numbers_in_words, given.values())
             raise ValueError(
-                f"n_features and min_score exclude each other but are {sizes} and "
-                f"{self.min_score:g}; give one of them"
+                f"{' and '.join(given)} exclude each other but are {' and '.join(values)}; give "
+                "one of them"
             )
         return self
 

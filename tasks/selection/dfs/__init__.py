@@ -19,12 +19,17 @@ a ranking for all sizes      `search.dfs`
 
 Deviations. Columns are standardised, not just centred. Sparse tables are centred exactly without
 becoming dense, which the paper names as its main limitation. Rows are shuffled again for every
-round, and batches have at least 1,000 rows: with few rows their order causes most of the variance.
-A penalty can be steered to a number of features. The target is in units of its spread. With more
-than two classes each is an output against the rest, and the estimates are summed. Rows may be read
-block by block (`sources.RowSource`), and a step may be the mean over batches of several blocks.
+round: with few rows their order causes most of the variance. A step takes at least 1,000 rows; of
+smaller batches the mean over as many, as the paper accumulates gradients. For a number of features
+the penalty goes over a grid, 15 steps each and rising, until no more are left; the descent at a
+penalty begins where the last one ended, with fresh means of Adam, where the paper begins anew. At a
+fixed penalty a descent ends after 1,000 steps, or when the mean loss of 50 steps is not below that
+of the 50 before by 1e-5, in place of two steps, as losses are of other rows each. The target is in
+units of its spread. With more than two classes each is an output against the rest, and the
+estimates are summed. Rows may be read block by block (`sources.RowSource`). With newer rows,
+columns that have left may come back, and earlier rows may count less (`decay`).
 
 For an uncorrelated column, the relaxed estimate has a maximum below s = 1 from order 3 on, since
-the polynomial ripples: that is why the steering remembers peaks (`Descent`), and why orders above
-4 pay off only with correlated columns and many rows.
+the polynomial ripples: so the order of columns that all stay says little, and orders above 4 pay
+off only with correlated columns and many rows.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
 
@@ -15,16 +15,20 @@ from numpy.typing import NDArray
 from chaffinch.errors import InputError
 from chaffinch.tasks.selection.checkpoint_file import sealed, unsealed
 from chaffinch.tasks.selection.dfs import kernels
-from chaffinch.tasks.selection.dfs.batches import Batch, Draws
+from chaffinch.tasks.selection.dfs.batches import Batches, Draws
+from chaffinch.tasks.selection.dfs.estimate import first_maximum
 from chaffinch.tasks.selection.dfs.passes import Estimate, Estimator, Learned, Sharing, StepInputs
 from chaffinch.tasks.selection.dfs.scaling import Moments
 from chaffinch.tasks.selection.dfs.sources import Outputs, RowSource, n_outputs
 
 _RATE, _LONGEST = 0.1, 1.0
 _OLD, _OLD_SQUARE = 0.9, 0.999
-_DECAY = 0.75  # of a peak, each step
 _OUT = -30.0  # v of a constant column: s is 1e-26, and no step moves it
-_OLD_PRESSURE = 0.7  # with 0.9 the first steps still show after sixty
+# Of the grid of penalties: the steps at each, the ratio of two that follow each other, how many
+# times the requested number of columns the first one leaves, and the least that it may be.
+STEPS_AT_A_PENALTY, _RATIO, _WIDE, _LEAST = 15, 2**0.5, 8, 2.0**-10
+_BACK = 4.0  # how many times the penalty is lower with newer rows, than it was
+_REACH = STEPS_AT_A_PENALTY * _RATE  # |v| that the steps at one penalty can undo
 
 
 @dataclass(frozen=True)
@@ -44,10 +48,9 @@ class Held:
     kept: NDArray[Any]  # s
     mean: NDArray[Any]  # of Adam, as the next
     mean_square: NDArray[Any]
-    peaks: NDArray[Any]  # the largest dz/ds so far
     n_steps: int  # of Adam since its means began
     n_drawn: int  # steps whose batches have been drawn
-    pressure: float | None  # penalty / D, as it is steered; None before the first step
+    pressure: float | None  # penalty / D; None before the first step
     total: float  # the sum of s
     everywhere: float  # the sum of s times `Scale.squares`
 
@@ -56,7 +59,8 @@ class Descent:
     """Gradient descent over a relaxed mask.
 
     It continues from `held`, if any, whose sums and draws must be those of these rows. `varies`,
-    shape (D,), are the columns that are not constant.
+    shape (D,), are the columns that are not constant. On the grid of penalties a column has left
+    where v is not above `left`, which is s = 1/2, or half of where an informative one may rest.
     """
 
     def __init__(
@@ -77,10 +81,14 @@ class Descent:
         )
         self._squares = scale.squares(learned.top)
         self.varies = scale.inverse > 0
+        # With higher orders the polynomial has its first maximum below s = 1, and an uncorrelated
+        # column that is informative rests there.
+        rest = min(1.0, first_maximum(order) * learned.top**2)
+        self.left = 0.5 * float(np.log(rest / (2 - rest)))
         held = _of_columns(held or start(self._squares), self.varies, self._squares)
         self._now = deepcopy(held)
-        self._slopes, self._room = np.zeros_like(self._squares), np.empty_like(self._squares)
-        self._batches: Iterator[list[Batch]] = islice(draws.steps(), held.n_drawn, None)
+        self._slopes = np.zeros_like(self._squares)
+        self._batches: Iterator[list[Batches]] = islice(draws.steps(), held.n_drawn, None)
 
     @property
     def v(self) -> NDArray[Any]:
@@ -96,26 +104,41 @@ class Descent:
         """Return a copy of the state between two steps."""
         return DescentState(deepcopy(self._now), self.learned, self.draws)
 
+    @property
+    def n_left(self) -> int:
+        """How many columns have not left."""
+        return int(np.count_nonzero(self._now.v > self.left))
+
+    def leaves(self, n_features: int) -> bool:
+        """Return whether the grid has come to a penalty that leaves no more than so many columns.
+
+        The first penalty is not judged: where a descent begins with an earlier mask, columns that
+        have left come back at it.
+        """
+        return self._now.n_drawn >= STEPS_AT_A_PENALTY and self.n_left <= n_features
+
     def forget(self) -> None:
-        """Restart the means of Adam and of the penalty, but continue from this mask."""
+        """Restart the means of Adam, but continue from this mask."""
         now = self._now
-        now.mean[:], now.mean_square[:], now.peaks[:] = 0, 0, 0
-        now.n_steps, now.pressure = 0, None
+        now.mean[:], now.mean_square[:], now.n_steps = 0, 0, 0
 
     def step(self, *, penalty: float | None = None, n_features: int = 1) -> Step:
         """Take a step; InputError if the loss or the mask is no longer finite.
 
-        Without a penalty it is a moving average of what separates the `n_features` steepest
-        features from the others.
+        Without a penalty it is that of a grid, which rises from one that leaves more than
+        `n_features` columns. It is fixed for 15 steps, so that it does not follow the noise of
+        batches; for the next one the means of Adam begin again, as they would hold back columns
+        that have been far in.
         """
         z, for_all = self._estimate()
         now, n_columns = self._now, len(self.v)
         if penalty is not None:
             now.pressure = penalty / n_columns
-        else:
-            steep = self._steepness(for_all, n_features)
-            before = steep if now.pressure is None else now.pressure
-            now.pressure = _OLD_PRESSURE * before + (1 - _OLD_PRESSURE) * steep
+        elif now.pressure is None:
+            now.pressure = self._first_pressure(for_all, n_features)
+        elif now.n_steps >= STEPS_AT_A_PENALTY:
+            now.pressure *= _RATIO
+            self.forget()
         seen = Step(1 - z + now.pressure * now.total, now.total, now.pressure * n_columns)
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused below
             self._move(for_all, now.pressure)
@@ -135,7 +158,9 @@ class Descent:
             Estimator.estimates, StepInputs(self.kept, self._now.everywhere, batches)
         )
         estimates: list[Estimate] = [
-            answers[place % len(answers)][place // len(answers)] for place in range(len(batches))
+            estimate
+            for place in range(len(batches))
+            for estimate in answers[place % len(answers)][place // len(answers)]
         ]
         n = len(estimates)
         for estimate in estimates:
@@ -143,23 +168,15 @@ class Descent:
             self._slopes[where] += estimate.slopes / n
         return sum(e.z for e in estimates) / n, sum(e.for_all for e in estimates) / n
 
-    def _steepness(self, for_all: float, n_features: int) -> float:
-        """Return the n-th largest peak of dz/ds, from candidates only where they suffice.
+    def _first_pressure(self, for_all: float, n_features: int) -> float:
+        """Return the slope of which eight times `n_features` columns have more, half at most.
 
-        At least 0: below, uninformative features would be pushed up, ahead of informative ones at
-        rest at their maximum. So the peaks of constant columns, which are 0, do not count.
-
-        For an informative feature, dz/ds falls to 0 well below s = 1, where the polynomial has its
-        first maximum: without the memory of peaks, noise features would be level with it.
+        Above 0: below, uninformative features would be pushed up.
         """
-        kind, now = self.kept.dtype.type, self._now
-        operands = (self._slopes, self._squares, kind(for_all), now.peaks, kind(_DECAY))
-        guess = -np.inf if now.pressure is None else now.pressure / 2
-        peaks = self._room[: kernels.peaks_above(*operands, kind(guess), self._room)]
-        if len(peaks) < n_features:
-            peaks = now.peaks
-        peak = float(np.partition(peaks, len(peaks) - n_features)[len(peaks) - n_features])
-        return max(peak, 0.0)
+        slopes = (self._slopes + self._squares * for_all)[self.varies]
+        n = max(n_features, min(_WIDE * n_features, len(slopes) // 2))
+        steep = float(np.partition(slopes, len(slopes) - n)[len(slopes) - n])
+        return max(steep, _LEAST * float(np.abs(slopes).max()))
 
     def _move(self, for_all: float, pressure: float) -> None:
         now, kind = self._now, self.kept.dtype.type
@@ -177,16 +194,27 @@ class Descent:
 def start(squares: NDArray[Any]) -> Held:
     """Return the start of a descent with `Scale.squares` (D,): half of each column."""
     n_features, kind = len(squares), squares.dtype
-    v, mean, mean_square, peaks = np.zeros((4, n_features), kind)
+    v, mean, mean_square = np.zeros((3, n_features), kind)
     kept = np.full(n_features, 0.5, kind)
     everywhere = 0.5 * float(np.sum(squares, dtype=np.float64))
-    return Held(v, kept, mean, mean_square, peaks, 0, 0, None, 0.5 * n_features, everywhere)
+    return Held(v, kept, mean, mean_square, 0, 0, None, 0.5 * n_features, everywhere)
 
 
-def with_other_rows(held: Held, squares: NDArray[Any]) -> Held:
-    """Return a state to continue from with rows that have other `Scale.squares` (D,)."""
-    everywhere = float(np.sum(held.kept * squares, dtype=np.float64))
-    return replace(held, n_drawn=0, everywhere=everywhere)
+def with_other_rows(held: Held, squares: NDArray[Any], decay: float) -> Held:
+    """Return a state to continue from with rows that have other `Scale.squares` (D,).
+
+    Of v the share `decay` is kept, and no more than the steps at one penalty can undo, so that a
+    column that has left can come back. The grid goes on from a quarter of the penalty, and the
+    means of Adam begin again.
+    """
+    v = np.clip(decay * held.v, -_REACH, _REACH).astype(held.v.dtype)
+    v[held.v == _OUT] = _OUT
+    kept = 1 / (1 + np.exp(-2 * v))
+    total = float(np.sum(kept, dtype=np.float64))
+    everywhere = float(np.sum(kept * squares, dtype=np.float64))
+    means = np.zeros_like(v), np.zeros_like(v)
+    pressure = None if held.pressure is None else held.pressure / _BACK
+    return Held(v, kept, *means, 0, 0, pressure, total, everywhere)
 
 
 def _of_columns(held: Held, varies: NDArray[np.bool_], squares: NDArray[Any]) -> Held:
@@ -201,7 +229,7 @@ def _of_columns(held: Held, varies: NDArray[np.bool_], squares: NDArray[Any]) ->
     held = deepcopy(held)
     held.v[back], held.kept[back] = 0, 0.5
     held.v[leaving], held.kept[leaving] = _OUT, 1 / (1 + np.exp(-2 * _OUT))
-    for moment in (held.mean, held.mean_square, held.peaks):
+    for moment in (held.mean, held.mean_square):
         moment[moved] = 0
     held.total = float(np.sum(held.kept, dtype=np.float64))
     held.everywhere = float(np.sum(held.kept * squares, dtype=np.float64))
@@ -209,10 +237,11 @@ def _of_columns(held: Held, varies: NDArray[np.bool_], squares: NDArray[Any]) ->
 
 
 FILE = "state.safetensors"  # what `chaffinch descend` calls it
-_WHAT, _VERSION = "chaffinch differentiable descent", 1
+_WHAT, _VERSION = "chaffinch differentiable descent", 2
+_READABLE = ("1", "2")  # the first had a further tensor, which nothing needs
 _NAME_IT = f"name the state that a descent left, such as {FILE}"
 _SCALARS = ("n_steps", "n_drawn", "pressure", "total", "everywhere")
-_OF_MASK = ("v", "kept", "mean", "mean_square", "peaks")
+_OF_MASK = ("v", "kept", "mean", "mean_square")
 _OF_COLUMNS = {"mean": "<f8", "rest": "<f8", "variance": "<f8", "varies": "|b1", "example": "<f8"}
 _STORED, _NAMES = "columns_stored", "columns_names"
 
@@ -282,10 +311,10 @@ def with_words(content: bytes) -> tuple[DescentState, dict[str, str]]:
         ) from error
     if metadata.get("what") != _WHAT:
         raise InputError("the state is not of a differentiable selection; " + _NAME_IT)
-    if metadata.get("format_version") != str(_VERSION):
+    if metadata.get("format_version") not in _READABLE:
         raise InputError(
             f"the state has format {metadata.get('format_version')} but this release reads "
-            f"{_VERSION}; update chaffinch, or begin again, without start"
+            f"{' and '.join(_READABLE)}; update chaffinch, or begin again, without start"
         )
     if not is_whole:
         raise InputError("the state is damaged (it was changed); begin again, without start")

@@ -45,6 +45,17 @@ def check_order(order: int, n_rows: int) -> None:
         )
 
 
+def first_maximum(order: int) -> float:
+    """Return where in (0, 1] an uncorrelated column seems to explain most, in units of s / top^2.
+
+    The estimate of what it explains is p(x) / x = a_0 x + a_1 x^2 + ..., which ripples about 1.
+    """
+    slope = [(i + 1) * a for i, a in enumerate(COEFFICIENTS[order])]
+    roots = np.roots(slope[::-1])
+    is_inside = (np.abs(roots.imag) < 1e-9) & (roots.real > 0) & (roots.real < 1)
+    return float(min(roots.real[is_inside], default=1.0))
+
+
 def chain_weights(order: int, n_rows: int) -> Floats:
     """Return alpha_i, shape (order,): the weight of y' A^(i+1) y.
 

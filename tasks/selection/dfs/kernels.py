@@ -319,23 +319,6 @@ def adam_step(
 
 
 @compiled
-def peaks_above(
-    slopes: Any, squares: Any, for_all: Any, peaks: Any, decay: Any, least: Any, out: Any
-) -> int:
-    """Raise the peaks to dz/ds, write those above `least` to `out` (D,) and return how many.
-
-    A peak is the largest dz/ds so far; a peak above 0 first falls by the factor `decay`.
-    """
-    count = 0
-    for d in range(len(slopes)):
-        slope, peak = slopes[d] + squares[d] * for_all, peaks[d] * decay
-        peaks[d] = peak if peaks[d] > 0 and peak > slope else slope
-        out[count] = peaks[d]
-        count += peaks[d] > least
-    return count
-
-
-@compiled
 def dense_columns(X: Any, mean: Any, rest: Any, variance: Any, varies: Any) -> None:
     """Write the mean, the variance and whether a column of X (N, D) varies, each shape (D,).
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from chaffinch.errors import InputError
 from chaffinch.tasks.selection.core import Floats, Task
-from chaffinch.tasks.selection.dfs.batches import Batch
+from chaffinch.tasks.selection.dfs.batches import Batches
 from chaffinch.tasks.selection.dfs.estimate import (
     SparseTable,
     Table,
@@ -171,12 +171,12 @@ class StepInputs:
 
     kept: NDArray[Any]
     everywhere: float  # the sum of kept times `Scale.squares`
-    batches: list[Batch]
+    batches: list[Batches]
 
 
 @dataclass(eq=False)
 class Estimator:
-    """Estimates from the batches of a step: one of `n_parts` parts takes every n-th batch."""
+    """Estimates from the batches of a step: one of `n_parts` parts takes every n-th block."""
 
     source: RowSource
     number: int
@@ -188,14 +188,16 @@ class Estimator:
     _held: dict[int, tuple[int, Table, Floats]] = field(default_factory=dict)
     _room: NDArray[np.int32] | None = None
 
-    def estimates(self, inputs: StepInputs) -> list[Estimate]:
-        """Return the estimates from this part's batches, in order."""
+    def estimates(self, inputs: StepInputs) -> list[list[Estimate]]:
+        """Return the estimates from the batches of each of this part's blocks, in order."""
         own = range(self.number, len(inputs.batches), self.n_parts)
-        return [self._estimate(place, inputs) for place in own]
+        return [
+            [self._estimate(place, rows, inputs) for rows in inputs.batches[place][1]]
+            for place in own
+        ]
 
-    def _estimate(self, place: int, inputs: StepInputs) -> Estimate:
-        block, rows = inputs.batches[place]
-        table, outputs = self._block(place, block)
+    def _estimate(self, place: int, rows: NDArray[np.int64], inputs: StepInputs) -> Estimate:
+        table, outputs = self._block(place, inputs.batches[place][0])
         alphas, y = chain_weights(self.order, len(rows)), outputs[rows]
         if not isinstance(table, SparseTable):
             z, slopes = dense_z(table, rows, inputs.kept, y, alphas)
@@ -251,11 +253,13 @@ def learn(
     *,
     check: Callable[[Scale, Outputs], None] = lambda scale, outputs: None,
     effort: Effort | None = None,
+    decay: float = 1.0,
 ) -> Learned:
     """Read all rows once for their moments, then for the top singular value.
 
     If these rows were the last to be added to `before`, it is returned. Rows are else added to
-    `before`; the top singular value is then the larger of the two, as it has to be rather high.
+    `before`, each of whose rows counts as the share `decay` of a row; the top singular value is
+    then the larger of the two, as it has to be rather high.
     `check` may refuse the moments. 12 iterations leave an error within 1 %, mostly above.
 
     A sample of rows would not do: its top singular value is higher, on text with an eighth of the
@@ -281,7 +285,8 @@ def learn(
         if latest == before.latest:
             check(before.scale, before.outputs)
             return before if names == before.names else replace(before, names=names)
-        columns, outputs = both_of((before.columns, before.outputs), (columns, outputs))
+        earlier = before.columns.weakened(decay), before.outputs.weakened(decay)
+        columns, outputs = both_of(earlier, (columns, outputs))
     outputs.check()
     scale = scale_of(columns)
     check(scale, outputs)

@@ -8,8 +8,9 @@ mu_d^2 / sd_d^2 is below N, so that few digits are lost.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,6 +50,14 @@ class Moments:
     def form(self) -> str:
         """Such as "sparse float32"."""
         return f"{'dense' if self.stored is None else 'sparse'} {self.kind}"
+
+    def weakened(self, share: float) -> Moments:
+        """Return the same moments as of a share of the rows."""
+        n_rows, stored = math.ceil(share * self.n_rows), self.stored
+        if stored is not None:  # a column with a zero has one still, or its mean would be shifted
+            some = np.minimum((share * stored).astype(np.int64), n_rows - 1)
+            stored = np.where(stored == self.n_rows, n_rows, some)
+        return replace(self, n_rows=n_rows, stored=stored)
 
 
 def moments_of(rows: Any, name_column: NameColumn = str) -> Moments:

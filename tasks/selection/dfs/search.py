@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -17,12 +17,12 @@ from chaffinch.tasks.selection.baselines.columns import one_table
 from chaffinch.tasks.selection.core import Floats, Rows, Schema, Task
 from chaffinch.tasks.selection.dfs.batches import Draws, batch_size, check_blocks
 from chaffinch.tasks.selection.dfs.descent import (
+    STEPS_AT_A_PENALTY,
     Descent,
     DescentState,
     Step,
     with_other_rows,
 )
-from chaffinch.tasks.selection.dfs.estimate import check_order
 from chaffinch.tasks.selection.dfs.limits import check_one_aim
 from chaffinch.tasks.selection.dfs.passes import Sharing, learn
 from chaffinch.tasks.selection.dfs.scaling import Scale
@@ -46,18 +46,21 @@ class DifferentiableSelection:
         of equal v those further right, constant columns never; or, for a penalty, all with s
         above 1/2.
     scores : ndarray of float64, shape (D,)
-        v; higher is better, above 0 is s above 1/2. -30 for a constant column. If more than half
-        of the columns may stay, noise columns are hardly penalised, and the order is less
-        reliable: informative features rest at their maximum, below s = 1, and others may pass them.
+        v; higher is better, above 0 is s above 1/2. -30 for a constant column. The order of columns
+        that all stay is less reliable: informative features rest at their maximum, below s = 1, and
+        others may pass them.
     kept : ndarray of float64, shape (D,)
         s = sigma(2 v); next to 0 for a constant column.
-    losses : ndarray of float64, shape (steps,)
+    losses : ndarray of float64, shape (n_steps,)
         Of each step's batch: the estimated share of the target's variance that is left, and the
         penalty.
-    sums : ndarray of float64, shape (steps,)
+    sums : ndarray of float64, shape (n_steps,)
         sum s, before each step.
-    penalties : ndarray of float64, shape (steps,)
+    penalties : ndarray of float64, shape (n_steps,)
         lambda, of the term lambda / D sum s.
+    n_left : int
+        How many columns the last penalty leaves: those with s above 1/2, or above half of where the
+        polynomial of the order has its first maximum.
     state : DescentState
         State for continuing the descent.
     names : tuple, or None
@@ -70,9 +73,12 @@ class DifferentiableSelection:
     losses: Floats = field(repr=False)
     sums: Floats = field(repr=False)
     penalties: Floats = field(repr=False)
+    n_left: int
     state: DescentState = field(repr=False)
     names: tuple[Any, ...] | None = None
 
+
+_WINDOW, _SETTLED = 50, 1e-5  # steps of a mean, and the relative change of the loss
 
 OnStep = Callable[[Descent, Sequence[Step]], None]
 
@@ -82,11 +88,12 @@ class Rules:
     """Settings of a descent; see `chaffinch.differentiable_selection`."""
 
     order: int = 4
-    steps: int = 60  # at least 1
+    steps: int = 1000  # at most, at least 1
     batch_rows: int | None = None
     blocks_per_step: int = 1
     task: Task | None = None
     seed: int = 0
+    decay: float | None = None  # with a start alone
 
 
 @dataclass(frozen=True)
@@ -158,16 +165,30 @@ def open_descent(
     """
     block_rows = tuple(source.block_rows)
     check_blocks(block_rows, rules.blocks_per_step, in_memory=isinstance(source, InMemory))
-    batch_rows = batch_size(min(block_rows), rules.batch_rows)
-    check_order(rules.order, batch_rows)
+    batch_rows = batch_size(min(block_rows), rules.order, rules.batch_rows)
     draws = Draws(block_rows, batch_rows, int(rules.blocks_per_step), rules.seed)
     sharing = sharing or Sharing()
     known, check = start.learned if start else None, partial(_check_varying, n_features)
-    learned = learn(source, rules.task, sharing, known, check=check)
+    decay = _checked_decay(rules.decay, start)
+    learned = learn(source, rules.task, sharing, known, check=check, decay=decay)
     held = start.held if start else None
     if start and not (learned.latest == start.learned.latest and draws == start.draws):
-        held = with_other_rows(start.held, learned.scale.squares(learned.top))
+        held = with_other_rows(start.held, learned.scale.squares(learned.top), decay)
     return Descent(source, learned, draws, rules.order, sharing, held)
+
+
+def _checked_decay(decay: float | None, start: DescentState | None) -> float:
+    """Return how much of what earlier rows taught is kept, by default all of it."""
+    if decay is None:
+        return 1.0
+    if start is None:
+        raise InputError(
+            f"decay must be left out without a start, as nothing came before, but is {decay!r}; "
+            "leave it out, or name a start"
+        )
+    if not is_number(decay) or not 0 < decay <= 1:
+        raise InputError(f"decay must be above 0 and at most 1 but is {decay!r}; 1 forgets nothing")
+    return float(decay)
 
 
 def _open_descent(
@@ -217,11 +238,7 @@ def _follow(
     before: Sequence[Step] = (),
     on_step: OnStep = lambda descent, way: None,
 ) -> DifferentiableSelection:
-    n_features, way = aim.n_features, list(before)
-    on_step(descent, way)
-    while len(way) < steps:
-        way.append(descent.step(penalty=aim.penalty, n_features=n_features or 1))
-        on_step(descent, way)
+    n_features, way = aim.n_features, _descend(descent, steps, aim, before, on_step)
     v = descent.v.astype(np.float64)
     chosen = np.flatnonzero(v > 0)
     if n_features is not None:
@@ -234,41 +251,105 @@ def _follow(
         np.array([step.loss for step in way]),
         np.array([step.kept for step in way]),
         np.array([step.penalty for step in way]),
+        descent.n_left,
         descent.state(),
     )
 
 
-def dfs(rows: Rows, schema: Schema, seed: int, *, order: int, steps: int) -> Floats:
-    """Score by when a feature leaves the descent, shape (d,); 0 for a constant feature.
+def _descend(
+    descent: Descent,
+    steps: int,
+    aim: Aim,
+    before: Sequence[Step] = (),
+    on_step: OnStep = lambda descent, way: None,
+) -> list[Step]:
+    """Make steps until the descent is done; return all of them, with those `before`."""
+    way = list(before)
+    on_step(descent, way)
+    while len(way) < steps and not _is_done(descent, way, aim.n_features):
+        way.append(descent.step(penalty=aim.penalty, n_features=aim.n_features or 1))
+        on_step(descent, way)
+    return way
 
-    One descent serves every size: the penalty is steered to half of the columns, then to half of
-    these, down to one, each time from where the last search ended.
 
-    The score is how often the number was halved before the best column of the feature left, and how
-    much of it was kept then, 0 to 1. There are `steps` for each number of columns.
+def _is_done(descent: Descent, way: Sequence[Step], n_features: int | None) -> bool:
+    """Return whether as few columns are left as are to be chosen, or the loss does not fall.
+
+    The loss is of other rows at each step, so that means over some steps are compared, in place of
+    the paper's two steps.
     """
-    check_order(order, len(rows))
+    if n_features is not None:
+        return descent.leaves(n_features)
+    if len(way) < 2 * _WINDOW or len(way) % _WINDOW:
+        return False
+    before, now = (
+        float(np.mean([step.loss for step in part]))
+        for part in (way[-2 * _WINDOW : -_WINDOW], way[-_WINDOW:])
+    )
+    return before - now < _SETTLED * abs(before)
+
+
+def dfs(
+    rows: Rows,
+    schema: Schema,
+    seed: int,
+    *,
+    order: int,
+    steps: int,
+    batch_rows: int | None = None,
+    penalties: Sequence[float] = (),
+) -> Floats:
+    """Score by the penalty at which a feature leaves the descent, shape (d,); 0 for a constant.
+
+    One descent serves every size: the penalty rises over the grid of `Descent.step` until a single
+    column is left, or over the ascending `penalties`, and each time the descent continues from
+    where it ended. The score is at least a penalty if a column of the feature stays at it, and
+    between two penalties it rises with the steps for which the column stayed at the larger one.
+
+    There are at most so many `steps`, or as many for each of the `penalties`.
+    """
     scores = np.zeros(len(schema.features))
     table, feature = one_table(rows, schema)
     if not len(feature) or (rows.y == rows.y[0]).all():
         return scores
-    rules = Rules(order=order, task=schema.task, seed=seed)
+    rules = Rules(order=order, batch_rows=batch_rows, task=schema.task, seed=seed)
     descent = open_descent(InMemory(table, rows.y), rules)
-    np.maximum.at(scores, feature, _score_by_halving(descent, steps))
+    of_columns, n_stayed = np.zeros((2, len(descent.v)))
+    least = 0.0 if penalties else descent.left  # v of a column that stays
+
+    def count(descent: Descent, way: Sequence[Step]) -> None:
+        n_stayed[descent.v > least] = len(way)
+
+    lower, stays = 0.0, descent.varies
+    along = _along(descent, steps, penalties, count)
+    for penalty, n_steps in along if penalties else _along_grid(descent, steps, count):
+        share = descent.kept * (1 + np.exp(-2 * least))  # above 1 of those that stay
+        leaves, stays = stays & (descent.v <= least), descent.v > least
+        upper = (n_stayed + share) / (n_steps + 1)
+        of_columns[leaves] = lower + (penalty - lower) * upper[leaves]
+        of_columns[stays] = penalty * share[stays]
+        lower, n_stayed[:] = penalty, 0
+    np.maximum.at(scores, feature, of_columns)
     return scores
 
 
-def _score_by_halving(descent: Descent, steps: int) -> Floats:
-    """Return the score of every column; equal ones leave together."""
-    n_left = len(descent.v)
-    scores, stays = np.full(n_left, 0.5), np.ones(n_left, dtype=bool)
-    while n_left > 1:
-        n_left = (n_left + 1) // 2
+def _along(
+    descent: Descent, steps: int, penalties: Sequence[float], on_step: OnStep
+) -> Iterator[tuple[float, int]]:
+    """Yield each penalty and the number of its steps, after the descent at it."""
+    for penalty in penalties:
         descent.forget()
-        for _ in range(steps):
-            descent.step(n_features=n_left)
-        v = descent.v.astype(np.float64)
-        scores[stays] = np.floor(scores[stays]) + 0.5 + 0.5 * v[stays] / (1 + np.abs(v[stays]))
-        stays &= v >= np.sort(v[stays])[-n_left]
-        scores[stays] += 1
-    return scores
+        yield penalty, len(_descend(descent, steps, Aim(penalty=penalty), (), on_step))
+
+
+def _along_grid(descent: Descent, steps: int, on_step: OnStep) -> Iterator[tuple[float, int]]:
+    """Yield the same of the grid, until a single column is left or all steps are made."""
+    n_features = max(1, int(np.count_nonzero(descent.varies)) // 2)
+    for first in range(0, steps, STEPS_AT_A_PENALTY):
+        way: list[Step] = []
+        for _ in range(min(STEPS_AT_A_PENALTY, steps - first)):
+            way.append(descent.step(n_features=n_features))
+            on_step(descent, way)
+        yield way[-1].penalty, len(way)
+        if descent.leaves(1):
+            return

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -50,6 +51,10 @@ class Outputs:
         outputs -= self.mean
         outputs /= np.sqrt(self.variance)
         return np.ascontiguousarray(outputs)
+
+    def weakened(self, share: float) -> Outputs:
+        """Return the same statistics as of a share of the rows."""
+        return replace(self, n_rows=math.ceil(share * self.n_rows))
 
     def check(self) -> None:
         """Raise InputError if the target is the same in every row."""

@@ -63,7 +63,7 @@ def test_from_several_texts_to_the_features_by_command(folder, tmp_path):
     assert first.endswith(", ".join(sorted(scores, key=lambda name: -scores[name])))
     state = out / "state.safetensors"
     more, nothing = said(
-        descend, table, "--n-features", 3, "--steps", 2, "--start", state, "--to", out,
+        descend, table, "--n-features", 2, "--steps", 2, "--start", state, "--to", out,
         "--order", 2, "--quiet", "--json",
     )  # fmt: skip
     assert nothing == ""

@@ -28,13 +28,31 @@ def synthetic(n_rows=800, n_features=40, seed=0):
 
 
 @pytest.mark.parametrize("order", [1, 2, 4, 6])
-def test_each_whole_number_is_one_more_time_that_the_features_were_halved(order) -> None:
-    scores = dfs(synthetic(), numbers(40), 0, order=order, steps=30)
+def test_what_makes_the_target_stays_at_the_highest_penalties(order) -> None:
+    scores = dfs(synthetic(), numbers(40), 0, order=order, steps=1000)
     assert set(np.argsort(scores)[-3:]) == {5, 11, 30}
-    # 40 become 20, 10, 5, 3, 2, 1
-    assert [int((scores >= level).sum()) for level in range(7)] == [40, 20, 10, 5, 3, 2, 1]
     assert scores.argmax() == 5
     assert scores.min() > 0
+    assert len(np.unique(scores)) > 30
+
+
+def test_the_best_of_a_ranking_are_what_a_descent_for_that_number_chooses() -> None:
+    rows = synthetic()
+    scores = dfs(rows, numbers(40), 0, order=4, steps=1000)
+    for size in (1, 2, 3):
+        chosen = chaffinch.differentiable_selection(rows.X, rows.y, n_features=size).features
+        assert set(np.argsort(scores)[-size:]) == set(chosen)
+
+
+def test_a_score_is_at_least_a_penalty_where_the_feature_stays_at_it() -> None:
+    rows, penalties = synthetic(), (0.01, 0.1, 5.0, 20.0)
+    scores = dfs(rows, numbers(40), 0, order=4, steps=60, penalties=penalties)
+    path = chaffinch.differentiable_path(rows.X, rows.y, penalties=penalties, steps=60)
+    sizes = [found.n_left for found in path]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] > sizes[-1] > 0
+    for penalty, found in zip(penalties, path, strict=True):
+        assert set(np.flatnonzero(scores >= penalty)) == set(found.features)
 
 
 def test_constants_and_tables_of_one_feature() -> None:
@@ -78,16 +96,36 @@ def test_its_settings_come_by_every_way_to_ask() -> None:
 
     by_name = select("dfs", n_features=2).contract
     assert by_name["settings"]["method"] == {
-        "kind": "dfs", "n_features": [2], "min_score": None, "order": 4, "steps": 30,
+        "kind": "dfs", "n_features": [2], "min_score": None, "penalty": None, "order": 4,
+        "steps": 1000, "batch_rows": None,
     }  # fmt: skip
     assert select(Dfs(n_features=(2,))).contract == by_name
     other = select({"kind": "dfs", "order": 2, "steps": 12}, n_features=2).contract
     assert other["settings"]["method"]["order"] == 2
     assert other["settings"]["method"]["steps"] == 12
-    kept = select(Dfs(steps=12, min_score=1.0))
-    assert len(kept.features) == sum(score >= 1 for score in kept.scores.values())
+    kept = select(Dfs(min_score=1.0))
+    assert len(kept.features) == sum(score >= 1 for score in kept.scores.values()) > 0
     with pytest.raises(InputError, match="kind"):
         chaffinch.methods.Ranking(kind="dfs")
+
+
+def test_a_run_takes_penalties_and_the_best_of_several_by_held_out_rows_wins() -> None:
+    def select(**settings):
+        method = {"kind": "dfs", "batch_rows": 100, **settings}
+        return chaffinch.select(good_table(), "churned", method=method, model=LINEAR)
+
+    one, several = select(penalty=0.5), select(penalty=[2, 0.1, 0.5])
+    assert one.contract["settings"]["method"]["penalty"] == [0.5]
+    assert several.contract["settings"]["method"]["penalty"] == [0.1, 0.5, 2.0]
+    assert 0 < len(one.features) < 12
+    assert all((score >= 0.5) == (name in one.features) for name, score in one.scores.items())
+    with pytest.raises(InputError, match="n_features and penalty exclude each other but are 2 and"):
+        Dfs(n_features=2, penalty=1)
+    with pytest.raises(InputError, match=r"penalty must be above 0\.0 but is 0"):
+        Dfs(penalty=0)
+    said = "penalty must be one that a feature is worth, but all .* leave by dfs below 10000; give"
+    with pytest.raises(InputError, match=said):
+        select(penalty=1e4)
 
 
 def test_it_is_compared_and_reported(tmp_path) -> None:

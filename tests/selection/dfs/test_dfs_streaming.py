@@ -237,7 +237,7 @@ def test_a_step_is_torchs_adam_on_the_mean_over_batches_of_the_whole_table(
         s = torch.sigmoid(2 * v)
         found = [
             dense_z(table, rows, s.detach().numpy(), outputs[rows], chain_weights(3, len(rows)))
-            for rows in (source.starts[block] + rows for block, rows in drawn)
+            for rows in (source.starts[block] + rows for block, (rows,) in drawn)
         ]
         adam.zero_grad()
         s.backward(torch.from_numpy(2.0 / 60 - np.mean([slope for _, slope in found], axis=0)))
@@ -306,7 +306,7 @@ def test_every_block_serves_in_every_round_and_is_read_once_for_it() -> None:
     blocks = [block for block, _ in drawn]
     assert sorted(blocks[:9]) == sorted(blocks[9:]) == [0, 0, 0, 1, 1, 1, 2, 2, 2]
     assert source.read_so_far == [key for key, _ in groupby(blocks)]
-    seen = np.concatenate([3200 * block + rows for block, rows in drawn[:9]])
+    seen = np.concatenate([3200 * block + rows for block, (rows,) in drawn[:9]])
     assert len(set(seen)) == len(seen) == 9 * 1066
 
 
@@ -327,7 +327,7 @@ def test_every_block_serves_in_every_round_and_is_read_once_for_it() -> None:
         ([2400], {"blocks_per_step": 2}, r"but is 2; leave it out, or make blocks smaller$"),
         ([1500, 1500], {"blocks_per_step": 3}, "but is 3; take fewer, or make blocks smaller$"),
         ([1000, 1000], {"blocks_per_step": 1.5}, "blocks_per_step must be a whole number"),
-        ([1000, 1200], {"batch_rows": 1100}, r"batch_rows must be in 1000\.\.1000 but is 1100"),
+        ([1000, 1200], {"batch_rows": 1100}, r"batch_rows must be in 5\.\.1000 but is 1100"),
         ([4], {"order": 4}, "order 4 needs at least 5 rows, .* but there are 4; give more rows"),
         ([1000], {"order": 9}, r"order must be in 1\.\.8 but is 9"),
         ([1000], {"task": "classification"}, None),
