@@ -168,14 +168,24 @@ class Auto(Method):
         asks = (columns.time, columns.split) != (None, None)
         return asks or settings.shares != PERCENT or n_rows > MANY_ROWS
 
-    def fits(self, n_rows: int, n_features: int, n_folds: int) -> Sequence[int]:
+    def fits(
+        self, n_rows: int, n_features: int, n_folds: int, of_use: int | None = None
+    ) -> Sequence[int]:
+        """Return the features of each fit, 0 where none is expected.
+
+        `of_use` are worth keeping, where this is known.
+        """
         most = n_features if self.n_features is None else min(self.n_features, n_features)
         sizes = [most]
         if not self.exactly:
             sizes = sizes_down(min(most, round(_FIRST_STEP * n_features)), 1)[::-1]
-            # they end where larger ones are no better, and any may be the last
-            n = len(sizes)
-            sizes = [max(1, round(size * (1 - i / n))) for i, size in enumerate(sizes)]
+            # they end where larger ones are no better, and any may be the last, but hardly one far
+            # beyond what is of use
+            n = n_refitted = len(sizes)
+            if of_use is not None:
+                n_refitted = min(n, sum(size < of_use for size in sizes) + 1 + _SIZES_AT_ONCE)
+            shares = [1 - i / n_refitted for i in range(n_refitted)] + [0.0] * (n - n_refitted)
+            sizes = [math.ceil(size * share) for size, share in zip(sizes, shares, strict=True)]
         # before them the models outside each fold, and outside each pair of neighbours, and the
         # orders, whose masked losses take about as long as a fit
         n_models, n_orders, n_judged = 1, 1, 1
@@ -211,6 +221,10 @@ class Auto(Method):
         models = dict(zip(needed, fitted, strict=True))
         found = _orders(search, problem, models, partial(on_fit, len(needed)))
         orders = {fold: order.removed for fold, order in found.items()}
+        if problem.on_fits is not None:
+            of_use = search.n_features - sum(getattr(found[None], g) for g in _LEFT_FIRST)
+            n_rows, n_folds = len(search.refit.train), len(search.folds)
+            problem.on_fits(self.fits(n_rows, search.n_features, n_folds, of_use))
         tolerance = None if self.within_one_standard_error else problem.settings.tolerance
 
         held_out = _HeldOut(search, problem, models)

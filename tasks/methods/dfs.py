@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from chaffinch.errors import InputError
 from chaffinch.tasks.methods.baselines.rankings import Ranking, scorer_of
-from chaffinch.tasks.methods.paths import ranked_path
+from chaffinch.tasks.methods.paths import RANKED_ON, ranked_path
 from chaffinch.tasks.methods.protocol import Problem, candidates_at
 from chaffinch.tasks.selection.baselines.ranking import ranking
 from chaffinch.tasks.selection.core import Floats
@@ -90,9 +90,9 @@ class Dfs(Ranking):
         return max(super().min_training_rows(n_classes), self.order + 1, self.batch_rows or 0)
 
     def score_features(self, problem: Problem) -> Floats:
-        """Return the score of every feature on the training rows, shape (d,)."""
+        """Return the score of every feature, shape (d,)."""
         scores = scorer_of(self.kind).scores(
-            problem.rows("train"),
+            problem.rows(*RANKED_ON),
             problem.schema,
             problem.seed,
             order=self.order,

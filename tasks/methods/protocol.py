@@ -57,6 +57,8 @@ class Problem:
     on_progress: OnDone  # called with the number of finished items and the total
     warnings: tuple[str, ...] = ()  # data-quality warnings about the table, for errors
     checkpoints: Checkpoints | None = None  # storage for the state of a long search
+    # called with the features of each fit, as `Method.fits`, once it is known better
+    on_fits: Callable[[Sequence[int]], None] | None = None
     feasible: FeasibleMasks | None = None  # None: features to keep are the only constraint
     given_loss: Loss | None = None  # None: that of the settings
 

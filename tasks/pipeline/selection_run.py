@@ -163,6 +163,7 @@ class SelectionRun(StageResults):
         self.base_fit_seconds: float | None = None  # None if an earlier process fitted it
         # called with the position of tuning's best candidate so far
         self.on_leader: Callable[[int], None] | None = None
+        self.on_fits: Callable[[Sequence[int]], None] | None = None  # see `Problem`
         self.promoted_as: str | None = None  # by default the name of that table
         self._loaded = loaded
 
@@ -317,6 +318,7 @@ class SelectionRun(StageResults):
             warnings=self.description.warnings,
             units=self.units,
             checkpoints=checkpoints,
+            on_fits=self.on_fits,
             feasible=None if feasible.are_all else feasible,
             given_loss=self.loss,
         )

@@ -70,6 +70,7 @@ class TimeEstimate:
     def __init__(self, run: SelectionRun) -> None:
         self._run = run
         self._timed: _TimedFits | None = None
+        self._searched: Sequence[int] | None = None  # features of the search's fits
         self._is_small = run.dataset.n_rows * len(run.schema.features) < _LEAST_VALUES
 
     def after(self, stage: str) -> tuple[Estimate, str] | None:
@@ -79,7 +80,7 @@ class TimeEstimate:
             return None
         if self._timed is None:
             self._timed = _timed_fits(run)
-            run.on_leader = self._expect_of
+            run.on_leader, run.on_fits = self._expect_of, self._expect_fits
         if self._timed is None:
             return None
         if run.base_fit_seconds is not None:
@@ -94,9 +95,15 @@ class TimeEstimate:
             self._timed = replace(self._timed, tuned=self._timed.of_candidates[leader])
             self._run.progress.expect(self._seconds(self._timed))
 
+    def _expect_fits(self, searched: Sequence[int]) -> None:
+        """Expect that the search fits models of so many features."""
+        self._searched = searched
+        if self._timed is not None:
+            self._run.progress.expect(self._seconds(self._timed))
+
     def _seconds(self, timed: _TimedFits) -> Estimate:
         run = self._run
-        return _seconds_by_stage(run, timed) | {
+        return _seconds_by_stage(run, timed, self._searched) | {
             "evaluate": (_SECONDS_OF_EVALUATION + _INTERVALS * self._of_interval,),
             "write_report": (0.0 if run.stored is None else _SECONDS_OF_REPORT,),
         }
@@ -137,7 +144,9 @@ def seconds_of_fits(run: SelectionRun) -> float | None:
     return None if estimate["optimise_mask"] is None else _total(estimate)
 
 
-def _seconds_by_stage(run: SelectionRun, timed: _TimedFits) -> dict[str, Sequence[float] | None]:
+def _seconds_by_stage(
+    run: SelectionRun, timed: _TimedFits, searched: Sequence[int] | None = None
+) -> dict[str, Sequence[float] | None]:
     """Return the seconds of each fit, by stage; None for a stage if their number is not known."""
     model, n_rows = run.settings.model, run.dataset.n_rows - len(run.splits.test)
     n_training, n_features = len(run.splits.train), len(run.schema.features)
@@ -150,10 +159,11 @@ def _seconds_by_stage(run: SelectionRun, timed: _TimedFits) -> dict[str, Sequenc
     # a search fits on the rows that it folds, or on the training part
     parts = run.method.traits.folded_parts or ("train",)
     n_fitted = sum(len(getattr(run.splits, part)) for part in parts)
-    searched = run.method.fits(n_rows, n_features, model.folds)
+    if searched is None:
+        searched = run.method.fits(n_rows, n_features, model.folds)
     search_times = None
     if searched is not None:
-        search_times = [timed.tuned_seconds(n_fitted, size) for size in searched]
+        search_times = [timed.tuned_seconds(n_fitted, d) if d else 0.0 for d in searched]
     final = timed.tuned_seconds(n_rows)
     is_refitted = bool(len(run.splits.mask_validation))  # or the base model is the final one
     return estimate | {

@@ -14,6 +14,7 @@ from chaffinch.methods import Auto
 from chaffinch.storage.sources import source_of
 from chaffinch.tasks.data.splitting.splits import fold_indices
 from chaffinch.tasks.pipeline.ingestion import ingest
+from chaffinch.tasks.pipeline.progress import STEPS, RunProgress
 from chaffinch.tasks.pipeline.run import select_features
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
@@ -442,3 +443,20 @@ def test_a_search_counts_as_many_items_as_are_estimated(options):
     method = Auto(**options)
     chaffinch.select(table, "y", model=LINEAR, method=method, verbose=on_progress)
     assert totals - {1} == {len(method.fits(300, 7, 5))}
+
+
+def test_what_is_of_no_use_is_not_expected_to_be_refitted():
+    fits = Auto().fits(300, 100, 5, of_use=10)
+    assert len(fits) == len(Auto().fits(300, 100, 5))
+    assert fits[-5 * 13 : -5 * 4 : 5] == [1, 2, 3, 3, 4, 4, 4, 4, 3]  # up to the size 21
+    assert fits[-5 * 4 :] == [0] * 20
+    expected = []
+
+    class Expecting(RunProgress):
+        def expect(self, estimate, warning=""):
+            expected.append(sum(estimate["optimise_mask"]))
+
+    few_trees = ModelSettings(name="lightgbm", tuning="none", parameters={"n_estimators": 5})
+    select(table_of(n_noise=117, n_rows=1000), model=few_trees, verbose=Expecting(STEPS))
+    *_, before, after = expected
+    assert after < before
