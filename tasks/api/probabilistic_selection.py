@@ -334,6 +334,7 @@ def probabilistic_selection(
     network: torch.nn.Module | None = None,
     batch_size: int | None = None,
     most_sweeps: int = 60,
+    early_stopping: bool = True,
     baseline: BaselineKind = "mean",
     task: Task | None = None,
     seed: int = 0,
@@ -383,6 +384,9 @@ def probabilistic_selection(
         By default 128, or all rows if there are fewer.
     most_sweeps : int
         The search ends after so many times M iterations (128 where M is less), settled or not.
+    early_stopping : bool
+        Whether it ends as soon as its probabilities have settled. The paper's 100,000 iterations
+        are without, and with ``most_sweeps=math.ceil(100_000 / max(M, 128))``.
     baseline : "mean", "median", "minimum" or "zero"
         What a masked feature is set to; for a category the most frequent one.
     task : "classification" or "regression", optional
@@ -393,8 +397,8 @@ def probabilistic_selection(
     checkpoint : path, optional
         A file that is written after each sweep, behind a symbolic link its target; where it is
         there already, the search resumes from it with the same result. It may do so
-        with more `most_sweeps`, which change when a search ends and nothing on its way; all else
-        must be as it was.
+        with more `most_sweeps`, or another `early_stopping`, which change when a search ends and
+        nothing on its way; all else must be as it was.
 
     Returns
     -------
@@ -436,7 +440,7 @@ def probabilistic_selection(
     check_count("seed", seed, 0)
     seed, path = int(seed), _read_path(checkpoint)
     layers = _read_layers(hidden_layer_sizes, has_network=network is not None)
-    rules = Rules(penalty, n_features, samples, layers, batch_size, most_sweeps)
+    rules = Rules(penalty, n_features, samples, layers, batch_size, most_sweeps, early_stopping)
     largest_overlap(1, 1, tau, dissimilarity)  # refuses what is no tau, and no dissimilarity
     # a fraction is a real number as well, but checkpoints are identified by floats
     tau = float(tau)
@@ -445,7 +449,8 @@ def probabilistic_selection(
     prepared = Prepared.of(rows, schema, baseline_values(rows, schema, baseline))
     check_varying(prepared, n_features)
     settings = {**asdict(rules), "seed": seed, "sets": sets, "tau": tau, "kind": dissimilarity}
-    del settings["most_sweeps"]  # no sweep goes by how many may follow
+    for name in ("most_sweeps", "early_stopping"):
+        del settings[name]  # no sweep goes by how many may follow
     if network is not None:
         settings["network"] = checked(network, prepared, rules.rows_of_a_batch(len(rows)))
     repair = None

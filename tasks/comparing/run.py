@@ -58,6 +58,7 @@ from chaffinch.tasks.pipeline.progress import (
 )
 from chaffinch.tasks.pipeline.run import WrapStep, check_fit, check_settings
 from chaffinch.tasks.pipeline.selection_run import LoadedTable
+from chaffinch.tasks.selection.models import kind_of
 from chaffinch.tasks.settings.identity import digest, versions
 from chaffinch.tasks.settings.selection import ExecutionSettings
 from chaffinch.tasks.warnings import refuse_warnings
@@ -221,6 +222,11 @@ def compare_methods(
     for model in settings.models:
         for method in settings.methods:
             check_settings(settings.selection(model, 0, method))
+        if (of_method := kind_of(model.name).of_method) is not None:
+            raise InputError(
+                f"model {model.name} cannot be compared, as a comparison fits a model to each set "
+                f"and this one is trained by the search of {of_method}; take mlp"
+            )
     store, progress = Store.open(execution.store), as_progress(on_progress)
     read = []
     with progress.stage("read_table"):

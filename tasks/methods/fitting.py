@@ -142,7 +142,10 @@ def loss_of(
 
 
 def recipe_of(settings: SelectionSettings, estimator: Any = None) -> Recipe:
-    return Recipe(settings.model.name, settings.model.parameters, settings.seed, estimator)
+    parameters = settings.model.parameters
+    if models.kind_of(settings.model.name).of_method is not None:
+        parameters = {**parameters, **settings.method.model_parameters}
+    return Recipe(settings.model.name, parameters, settings.seed, estimator)
 
 
 def tuning_candidates(

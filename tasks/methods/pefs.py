@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -24,31 +24,38 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 from chaffinch.errors import InputError, short_repr
 from chaffinch.storage.extras import require
 from chaffinch.storage.runs.stages import Checkpoints
-from chaffinch.tasks.methods.protocol import Problem, requested_sizes, unique_masks
+from chaffinch.tasks.methods.protocol import Problem, Seen, requested_sizes, unique_masks
 from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema
 from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.selection.models.mlp import NeuralNetwork
+from chaffinch.tasks.selection.models.pefs_network import NAME
 from chaffinch.tasks.selection.pefs.checkpoint import (
+    parameters_from_bytes,
+    parameters_to_bytes,
     read_result,
     restore,
     result_to_bytes,
     to_bytes,
 )
-from chaffinch.tasks.selection.pefs.network import Prepared, check_memory
+from chaffinch.tasks.selection.pefs.network import Prepared, Training, check_memory
 from chaffinch.tasks.selection.pefs.results import (
     ProbabilisticSearch,
     ProbabilisticSearches,
+    SharedNetwork,
     Sweep,
     stability,
 )
 from chaffinch.tasks.selection.pefs.search import Rules, Search
 from chaffinch.tasks.settings.base import SIZES, Count, Sizes, setting
-from chaffinch.tasks.settings.method import Method, Traits
+from chaffinch.tasks.settings.method import Method, Traits, numbers_in_words
 from chaffinch.tasks.settings.search_result import Candidate, SearchResult
 
 logger = logging.getLogger(__name__)
 
 _PENALTIES = (0.01, 0.02, 0.04, 0.08, 0.15)  # about equidistant logarithms
 MOST_UNITS = 65_536  # of a hidden layer
+
+_OF_NETWORKS: tuple[Seen, ...] = ("train", "mask_validation")  # trained for a final model
 
 _Item = tuple[int, float | int, int]  # number, requested penalty or size, seed
 
@@ -112,6 +119,13 @@ class Pefs(Method):
         "A search ends after so many times as many iterations as there are features (of fewer "
         "than 128 features, 128), whether or not its probabilities have settled.",
     )
+    early_stopping: bool = setting(
+        True,
+        8,
+        "Early stopping",
+        "A search ends when its probabilities have settled. Otherwise it makes all its sweeps, as "
+        "in the paper, whose 100,000 iterations are that many by the number of features.",
+    )
 
     def check_machine(self) -> None:
         """Raise InputError without torch, or if the hidden layers do not fit into the free memory.
@@ -159,10 +173,7 @@ class Pefs(Method):
     @model_validator(mode="after")
     def _penalties_or_sizes(self) -> Self:
         if self.penalties is not None and self.n_features is not None:
-            penalties, sizes = (
-                ", ".join(f"{number:g}" for number in numbers)
-                for numbers in (self.penalties, self.n_features)
-            )
+            penalties, sizes = map(numbers_in_words, (self.penalties, self.n_features))
             raise ValueError(
                 f"penalties and n_features exclude each other but are {penalties} and {sizes}; "
                 "give one of them"
@@ -179,20 +190,21 @@ class Pefs(Method):
         The mask-validation rows measure the loss of each search's network.
         """
         schema, keep = problem.schema, problem.keep
-        d = len(schema.features)
-        train = problem.rows("train")
+        d, keeps_networks = len(schema.features), problem.recipe.name == NAME
+        train = problem.rows(*(_OF_NETWORKS if keeps_networks else _OF_NETWORKS[:1]))
         requests: list[float | int] = list(self.penalties or ())
         requests += requested_sizes(self.n_features or (), d, max(1, len(keep)))
         shared = _Searches(
             self,
             train,
-            problem.rows("mask_validation"),
+            problem.rows("model_validation" if keeps_networks else "mask_validation"),
             schema,
             problem.baseline,
             problem.loss,
             keep,
             problem.seed,
             problem.checkpoints,
+            keeps_networks,
         )
         pairs = product(requests, range(self.seeds))
         items = [(number, *pair) for number, pair in enumerate(pairs)]
@@ -256,6 +268,39 @@ class Pefs(Method):
             for size, (searches, taken) in sorted(by_size.items())
         ]
 
+    @property
+    def model_parameters(self) -> Mapping[str, Any]:
+        return {"hidden_layer_sizes": list(self.hidden_layer_sizes)}
+
+    def trained_model(
+        self, problem: Problem, result: SearchResult, mask: Mask
+    ) -> NeuralNetwork | None:
+        """Return the network of a search under a mask; of several seeds the best one.
+
+        That is on the model-validation rows. None without networks, or where a mask needed no
+        search.
+        """
+        searches = searches_of(result)
+        request = searches.behind(mask)
+        names = [
+            _file_of(number)
+            for number, search in enumerate(searches.searches, 1)
+            if search.asked == request
+        ]
+        if not all(name in result.files for name in names):
+            return None
+        train, held_out = problem.rows(*_OF_NETWORKS), problem.rows("model_validation")
+        prepared = Prepared.of(train, problem.schema, problem.baseline)
+        networks = [
+            SharedNetwork(prepared, parameters_from_bytes(result.files[name])).under(mask)
+            for name in names
+        ]
+        losses = [
+            problem.loss(held_out.y, held_out.predicted_by(network), held_out.weight)
+            for network in networks
+        ]
+        return networks[int(np.argmin(losses))].on(mask)
+
     def scores(self, result: SearchResult, kept: Sequence[bool]) -> dict[str, float] | None:
         """Return the probabilities of the chosen mask; None if it needed no search."""
         searches = searches_of(result)
@@ -290,6 +335,7 @@ class _Searches:
     keep: tuple[int, ...]
     seed: int
     checkpoints: Checkpoints | None
+    keeps_networks: bool
 
 
 def _run_searches(
@@ -397,7 +443,10 @@ def _run_search(shared: _Searches, item: _Item) -> ProbabilisticSearch:
     held_out = shared.held_out
     prediction = search.network.predict(held_out.X, search.sweeps[-1].mask)
     loss = shared.loss(held_out.y, prediction, held_out.weight)
-    return ProbabilisticSearch(request, nth_seed, tuple(search.sweeps), loss)
+    training, parameters = search.training, None
+    if shared.keeps_networks and isinstance(training, Training):
+        parameters = tuple(training.layers())
+    return ProbabilisticSearch(request, nth_seed, tuple(search.sweeps), loss, parameters)
 
 
 def _is_trivial(shared: _Searches, item: _Item) -> bool:
@@ -417,6 +466,7 @@ def _new_search(shared: _Searches, item: _Item) -> Search:
         hidden_layer_sizes=method.hidden_layer_sizes,
         batch_size=method.batch_size,
         most_sweeps=method.most_sweeps,
+        early_stopping=method.early_stopping,
     )
     (seed,) = np.random.SeedSequence([shared.seed, nth_seed]).generate_state(1, np.uint64)
     prepared = Prepared.of(shared.train, shared.schema, shared.baseline)
@@ -451,7 +501,19 @@ def result_of(searches: ProbabilisticSearches, features: Sequence[str]) -> Searc
         for search in searches.searches
     ]
     masks = [sweep.mask for sweep in sweeps]
-    return SearchResult.of_masks(features, masks, columns=columns, facts={"searches": facts})
+    files = {
+        _file_of(number): parameters_to_bytes(search.parameters)
+        for number, search in enumerate(searches.searches, 1)
+        if search.parameters is not None
+    }
+    return SearchResult.of_masks(
+        features, masks, columns=columns, facts={"searches": facts}, files=files
+    )
+
+
+def _file_of(number: int) -> str:
+    """Return the name of the file of the network of a search, by its number from 1."""
+    return f"network_{number}.safetensors"
 
 
 def searches_of(result: SearchResult) -> ProbabilisticSearches:

@@ -34,12 +34,13 @@ from chaffinch.tasks.statistics.verdict import compare
 _MOST_GROUPS = 3  # of near copies, in a note
 
 
-@stage("describe", "split", "train_base_model", "choose_mask")
+@stage("describe", "split", "train_base_model", "optimise_mask", "choose_mask")
 def retrain(run: SelectionRun, writer: Writer) -> None:
     """Fit the final model on the kept features, and a model on all features for comparison.
 
     Both use the training and mask-validation rows, because the mask is already fixed; of a
     cross-fitted method all rows but the test set. The published runs used the training rows only.
+    A model that the search trained on these rows is not fitted again.
     """
     masks = [np.ones_like(run.mask), run.mask]
 
@@ -47,10 +48,14 @@ def retrain(run: SelectionRun, writer: Writer) -> None:
         return run.rows(*run.fitted_parts, mask=mask)
 
     report = partial(run.progress, "retrain")
+    (trained,) = run.trained_models("retrain", masks[1:])
     # a cross-fitted method fits the base model on the same rows
     if not len(run.splits.mask_validation):
         run.all_features_model = run.base_model
         (run.selected_model,) = run.fit(run.recipe, rows, masks[1:], report)
+    elif trained is not None:
+        (run.all_features_model,) = run.fit(run.recipe, rows, masks[:1], report)
+        run.selected_model = trained
     else:
         run.all_features_model, run.selected_model = run.fit(run.recipe, rows, masks, report)
     writer.write_all("all_features_model", run.all_features_model.to_files)

@@ -51,7 +51,7 @@ from chaffinch.tasks.selection.baselines.importances import check_importances
 from chaffinch.tasks.selection.core import Schema
 from chaffinch.tasks.selection.losses import Loss, check_loss
 from chaffinch.tasks.settings.identity import NO_CUSTOM_OBJECTS, CustomObjects, identity, versions
-from chaffinch.tasks.settings.method import method_of
+from chaffinch.tasks.settings.method import Method, method_of
 from chaffinch.tasks.settings.selection import (
     ExecutionSettings,
     ModelSettings,
@@ -323,8 +323,26 @@ def check_settings(settings: SelectionSettings, custom: CustomObjects = NO_CUSTO
             models.check_estimator(custom.estimator, task)
             return
         models.check_model(model.name, task, model.parameters)
+        _check_goes_with(model, settings.method)
         # raises where the paper has none
         models.parameter_grid(model.name, model.tuning, task or "regression", n_rows=1)
+
+
+def _check_goes_with(model: ModelSettings, method: Method) -> None:
+    """Raise InputError for a model of another method, or with a parameter that the method sets."""
+    of_method = models.kind_of(model.name).of_method
+    if of_method is None:
+        return
+    if method.kind != of_method:
+        raise InputError(
+            f"model {model.name} is trained by method {of_method}, but the method is "
+            f"{method.kind}; take method {of_method}, or another model such as mlp"
+        )
+    both = sorted(set(model.parameters) & set(method.model_parameters))
+    if both:
+        raise InputError(
+            f"model {model.name} takes {both[0]} from method {of_method}; set it there instead"
+        )
 
 
 def check_fit(

@@ -13,7 +13,12 @@ from chaffinch.errors import as_input_error
 from chaffinch.tasks.methods.fitting import baseline_of, tune
 from chaffinch.tasks.methods.protocol import feasible_candidates
 from chaffinch.tasks.methods.refits import check_losses, refitted_loss
-from chaffinch.tasks.pipeline.selection_run import OUT_OF_FOLD_FILE, PATH_FILE, SelectionRun
+from chaffinch.tasks.pipeline.selection_run import (
+    OUT_OF_FOLD_FILE,
+    PATH_FILE,
+    TRAINED_MODELS,
+    SelectionRun,
+)
 from chaffinch.tasks.pipeline.stage import Writer, stage
 from chaffinch.tasks.settings.search_result import Candidate
 
@@ -72,6 +77,8 @@ def optimise_mask(run: SelectionRun, writer: Writer) -> None:
         check_losses(run.loss.name, [np.ones(len(run.schema.features), bool)], [unmasked_loss])
     run.path = steps = result.steps
     writer.write(PATH_FILE, lambda file: pq.write_table(steps, file))
+    run.trained_files = files = result.files
+    writer.write_all(TRAINED_MODELS, lambda: files)
     run.out_of_fold = of_rows = result.out_of_fold
     if of_rows is not None:
         writer.write(OUT_OF_FOLD_FILE, lambda file: pq.write_table(of_rows, file))
@@ -92,7 +99,8 @@ def candidates_of(run: SelectionRun) -> Sequence[Candidate]:
 def choose_mask(run: SelectionRun, writer: Writer) -> None:
     """Refit on each candidate mask and choose the best on the model-validation set.
 
-    Ties: the smaller mask is chosen. A cross-fitted method has chosen, and leaves no such set.
+    A model that the search trained for a mask is not fitted again. Ties: the smaller mask is
+    chosen. A cross-fitted method has chosen, and leaves no such set.
     """
     candidates = candidates_of(run)
     masks = [candidate.mask for candidate in candidates]
@@ -100,7 +108,15 @@ def choose_mask(run: SelectionRun, writer: Writer) -> None:
         writer.result = {"mask": masks[0].tolist(), "candidates": []}
         return
     refit = run.refit(("train",), "model_validation")
-    losses = run.workers.map(refitted_loss, refit, masks, partial(run.progress, "choose_mask"))
+    trained = run.trained_models("choose_mask", masks)
+    fitted_masks = [mask for mask, model in zip(masks, trained, strict=True) if model is None]
+    of_fitted = iter(
+        run.workers.map(refitted_loss, refit, fitted_masks, partial(run.progress, "choose_mask"))
+    )
+    losses = [
+        next(of_fitted) if model is None else refit.loss_of(model, mask)
+        for mask, model in zip(masks, trained, strict=True)
+    ]
     check_losses(refit.loss.name, masks, losses)
     writer.result = {
         "mask": masks[int(np.argmin(losses))].tolist(),

@@ -7,7 +7,7 @@ files of the run at their first use.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -53,6 +53,7 @@ FOLDS_FILE = "folds.parquet"
 PATH_FILE = "elimination.parquet"
 OUT_OF_FOLD_FILE = "out_of_fold.parquet"
 CONTRACT_FILE = "selection.json"
+TRAINED_MODELS = "trained_models"  # folder of the models that a search trained
 EXPLANATION_FILE = "explanation.json"
 
 DESCRIPTION = TypeAdapter(TableDescription)
@@ -107,7 +108,13 @@ class StageResults:
     @property
     def search_result(self) -> SearchResult:
         """The result of the search, without the predictions."""
-        return SearchResult(self.description.features, self.path, self.result("optimise_mask"))
+        facts = self.result("optimise_mask")
+        return SearchResult(self.description.features, self.path, facts, files=self.trained_files)
+
+    @cached_property
+    def trained_files(self) -> Mapping[str, bytes]:
+        """Files of the models that the search trained, by name."""
+        return model_files(self.records["optimise_mask"], TRAINED_MODELS)
 
     @property
     def mask(self) -> Mask:
@@ -274,6 +281,16 @@ class SelectionRun(StageResults):
     def refit(self, fitted: tuple[str, ...], held_out: str) -> Refit:
         """Return the inputs of refits on some sets that are scored on another."""
         return Refit(self.rows(*fitted), self.rows(held_out), self.schema, self.recipe, self.loss)
+
+    def trained_models(self, step: str, masks: Sequence[Mask]) -> list[FittedModel | None]:
+        """Return the model that the search trained for each mask; None where one is to be fitted.
+
+        `step` is the step of the run that asks.
+        """
+        if not self.trained_files:
+            return [None] * len(masks)
+        problem = self.problem(step)
+        return [self.method.trained_model(problem, self.search_result, mask) for mask in masks]
 
     def fit(
         self,

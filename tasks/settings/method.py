@@ -158,6 +158,18 @@ class Method(Settings):
         masks = [(size, result.mask_of_size(size)) for size in sizes]
         return [(size, mask, seconds) for size, mask in masks if mask is not None]
 
+    @property
+    def model_parameters(self) -> Mapping[str, Any]:
+        """Hyper-parameters of the model that follow from the method's settings."""
+        return {}
+
+    def trained_model(self, problem: Any, result: SearchResult, mask: Mask) -> FittedModel | None:
+        """Return the model that the search has trained, on the features of a mask.
+
+        It is then the final model. None if the model is fitted again.
+        """
+        return None
+
     def scores(self, result: SearchResult, kept: Sequence[bool]) -> dict[str, float] | None:
         """Return the score of each feature by name; None if features have none."""
         scores: dict[str, float] | None = result.facts.get("scores")

@@ -36,6 +36,7 @@ class SearchResult:
     steps: pa.Table  # a row per step: its number, the search's record, and "features_left"
     facts: Mapping[str, Any] = field(default_factory=dict)  # other results, as JSON values
     out_of_fold: pa.Table | None = None  # predictions of the rows that folds held out, by row
+    files: Mapping[str, bytes] = field(default_factory=dict)  # of models that the search trained
 
     @classmethod
     def of_removals(
@@ -63,13 +64,15 @@ class SearchResult:
         losses: Sequence[float] | None = None,
         columns: Mapping[str, pa.Array] | None = None,
         facts: Mapping[str, Any] | None = None,
+        files: Mapping[str, bytes] | None = None,
     ) -> Self:
         """Return the result of a search with a mask at each step; `columns` are of other values."""
         names = [[features[j] for j in np.flatnonzero(mask).tolist()] for mask in masks]
         columns = {**(columns or {}), "features": pa.array(names, pa.list_(pa.string()))}
         if losses is not None:
             columns["loss"] = pa.array(losses, pa.float64())
-        return cls(features, _with_numbers(columns, list(map(len, names))), facts or {})
+        steps = _with_numbers(columns, list(map(len, names)))
+        return cls(features, steps, facts or {}, files=files or {})
 
     @property
     def n_features(self) -> int:

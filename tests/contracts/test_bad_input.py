@@ -255,7 +255,8 @@ WORDS = [
     bad("model", "there is no model 'lightgmb'; did you mean lightgbm?", model="lightgmb"),
     bad("model by its class", "there is no model 'XGBClassifier'; did you mean xgboost?",
         model="XGBClassifier"),
-    bad("model like none", "there is no model 'zzz'; give lightgbm, xgboost, mlp, linear, or the "
+    bad("model like none", "there is no model 'zzz'; give lightgbm, xgboost, mlp, linear, "
+        "pefs-network, or the "
         "name of a classifier or regressor of scikit-learn, such as RandomForestClassifier",
         model="zzz"),
     bad("loss", "loss must be one of absolute_error, log_loss, squared_error or a scikit-learn "

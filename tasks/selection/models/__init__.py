@@ -13,7 +13,13 @@ from types import ModuleType
 
 from chaffinch.errors import InputError
 from chaffinch.tasks.selection.core import FittedModel, Rows, Schema, Task
-from chaffinch.tasks.selection.models import lightgbm, mlp, scikit_learn, xgboost
+from chaffinch.tasks.selection.models import (
+    lightgbm,
+    mlp,
+    pefs_network,
+    scikit_learn,
+    xgboost,
+)
 from chaffinch.tasks.selection.models.base import JSON, Model, Parameters, check_rows
 from chaffinch.tasks.selection.models.lightgbm import LightGBMModel as LightGBMModel
 from chaffinch.tasks.selection.models.mlp import NeuralNetwork as NeuralNetwork
@@ -37,6 +43,7 @@ class ModelKind:
     few_rows: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     reads_files: bool = False  # it keeps a byte of each value, so that rows may be in files
     imputes: bool = False  # a missing value counts as the mean of the training rows
+    of_method: str | None = None  # the only method that it goes with
     overflows: bool = False  # sums of very large values would, and their difference be NaN
 
     def offers(self, what: str) -> bool:
@@ -52,6 +59,15 @@ MODELS = {
     "xgboost": ModelKind(XGBoostModel, xgboost, "xgboost", "xgboost-cpu", "xg", reads_files=True),
     "mlp": ModelKind(NeuralNetwork, mlp, "torch", "torch", imputes=True, overflows=True),
     "linear": replace(_ESTIMATOR, imputes=True),
+    pefs_network.NAME: ModelKind(
+        NeuralNetwork,
+        pefs_network,
+        "torch",
+        "torch",
+        imputes=True,
+        overflows=True,
+        of_method="pefs",
+    ),
 }
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -326,6 +326,8 @@ class NeuralNetwork(Model):
     biases: tuple[Floats, ...]
     location: float  # a regression's prediction is location + scale x output
     scale: float
+    # (d,), what missing values count as; None: the encoding has 0 for them
+    filling: Floats | None = None
 
     kind = "mlp"
 
@@ -334,12 +336,30 @@ class NeuralNetwork(Model):
         outputs = np.empty((len(X), self.schema.n_classes or 1))
         with single_thread():
             for block in _blocks(len(X)):
-                outputs[block] = self._outputs(self.encoding.transform(X[block]))
+                outputs[block] = self._outputs(self._encode(X[block]))
         if not self.schema.n_classes:
             return np.asarray(self.location + self.scale * outputs[:, 0])
         outputs -= outputs.max(axis=1, keepdims=True)
         np.exp(outputs, out=outputs)
         return np.asarray(outputs / outputs.sum(axis=1, keepdims=True))
+
+    def on(self, mask: Mask) -> NeuralNetwork:
+        """Return the same network of the features of a mask (d,), where it uses no others."""
+        encoding = self.encoding
+        kept = mask[encoding.feature_of_column]
+        sizes = tuple(np.array(encoding.n_categories)[mask].tolist())
+        return replace(
+            self,
+            schema=self.schema.select(mask),
+            encoding=Encoding(sizes, encoding.mean[mask], encoding.scale[mask]),
+            weights=(self.weights[0][kept], *self.weights[1:]),
+            filling=None if self.filling is None else self.filling[mask],
+        )
+
+    def _encode(self, X: Floats) -> Floats:
+        if self.filling is not None:
+            X = np.where(np.isnan(X), self.filling, X)
+        return self.encoding.transform(X)
 
     def _outputs(self, hidden: Floats) -> Floats:
         for w, b in zip(self.weights[:-1], self.biases[:-1], strict=True):
@@ -359,7 +379,7 @@ class NeuralNetwork(Model):
     def dense(self) -> DenseModel:
         n_classes = self.schema.n_classes
         return DenseModel(
-            encode=self.encoding.transform,
+            encode=self._encode,
             feature_of_column=self.encoding.feature_of_column,
             weights=self.weights,
             biases=self.biases,
@@ -374,6 +394,8 @@ class NeuralNetwork(Model):
         from safetensors.numpy import save
 
         tensors = {"mean": self.encoding.mean, "scale": self.encoding.scale}
+        if self.filling is not None:
+            tensors["filling"] = self.filling
         for layer, (w, b) in enumerate(zip(self.weights, self.biases, strict=True)):
             tensors[f"weight_{layer}"] = w.astype(np.float32)
             tensors[f"bias_{layer}"] = b.astype(np.float32)
@@ -402,8 +424,10 @@ class NeuralNetwork(Model):
                 biases=tuple(tensors[f"bias_{i}"].astype(np.float64) for i in layers),
                 location=float(configuration["location"]),
                 scale=float(configuration["scale"]),
+                filling=tensors.get("filling"),
             )
-            check_width(len(tensors["mean"]), schema)
+            for name in ("mean", "filling"):
+                check_width(len(tensors.get(name, tensors["mean"])), schema)
             with np.errstate(all="ignore"):
                 example = network.predict(np.zeros((1, len(schema.features))))
         except (SafetensorError, ValueError, LookupError, TypeError, RecursionError) as error:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from chaffinch.errors import InputError
 from chaffinch.tasks.selection.checkpoint_file import sealed, unsealed
+from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.selection.pefs.network import Prepared
 from chaffinch.tasks.selection.pefs.results import ProbabilisticSearch, Sweep
 from chaffinch.tasks.selection.pefs.search import Search
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     import torch
 
 _PLAIN = ("order", "probabilities", "of_sweeps", "figures")  # all else is of the network
+_PARAMETER, _NETWORK = "parameter_", "chaffinch network of PEFS"
 _ON_ITS_WAY, _FOUND = "chaffinch search by PEFS", "chaffinch search by PEFS, at its end"
 
 
@@ -92,6 +94,8 @@ def restore(search: Search, content: bytes, of: str) -> None:
 def result_to_bytes(result: ProbabilisticSearch, of: str) -> bytes:
     """Return the result of a search as bytes; `of` is its fingerprint."""
     tensors = _tensors_of(result.sweeps, len(result.probabilities))
+    for place, parameter in enumerate(result.parameters or ()):
+        tensors[f"{_PARAMETER}{place}"] = parameter
     state = {"asked": result.asked, "seed": result.seed, "held_out_loss": result.held_out_loss}
     return sealed(tensors, {"what": _FOUND, "of": of, "state": json.dumps(state)})
 
@@ -105,7 +109,29 @@ def read_result(content: bytes, of: str) -> ProbabilisticSearch | None:
     _check_fingerprint(of, metadata)
     if metadata["what"] == _ON_ITS_WAY:
         return None
-    return ProbabilisticSearch(sweeps=tuple(_sweeps_of(tensors)), **json.loads(metadata["state"]))
+    parameters = tuple(_parameters_of(tensors)) or None
+    state = json.loads(metadata["state"])
+    return ProbabilisticSearch(sweeps=tuple(_sweeps_of(tensors)), parameters=parameters, **state)
+
+
+def parameters_to_bytes(parameters: Sequence[Floats]) -> bytes:
+    """Return the parameters of a network, `Training.layers`, as bytes."""
+    tensors = {
+        f"{_PARAMETER}{place}": parameter.astype(np.float32)
+        for place, parameter in enumerate(parameters)
+    }
+    return sealed(tensors, {"what": _NETWORK})
+
+
+def parameters_from_bytes(content: bytes) -> list[Floats]:
+    """Return the parameters in the bytes of `parameters_to_bytes`."""
+    tensors, _ = _open(content, [_NETWORK])
+    return [parameter.astype(np.float64) for parameter in _parameters_of(tensors)]
+
+
+def _parameters_of(tensors: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
+    n_parameters = sum(name.startswith(_PARAMETER) for name in tensors)
+    return [tensors[f"{_PARAMETER}{place}"] for place in range(n_parameters)]
 
 
 def _open(content: bytes, kinds: Sequence[str]) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:

@@ -19,7 +19,7 @@ from chaffinch.tasks.selection.models.runtime import (
 )
 from chaffinch.tasks.selection.pefs.custom_module import outputs_of, recalibrated
 from chaffinch.tasks.selection.pefs.distribution import entropy, jaccard, margin, sample
-from chaffinch.tasks.selection.pefs.network import Prepared, encoded, filled, folded
+from chaffinch.tasks.selection.pefs.network import Prepared, encoded, folded
 
 if TYPE_CHECKING:
     import torch
@@ -69,6 +69,8 @@ class ProbabilisticSearch:
     seed: int  # the number of the search for that, from 0
     sweeps: tuple[Sweep, ...]  # at least one
     held_out_loss: float | None  # of its network under its last mask; None without a network
+    # of its network, as `Training.layers`; None unless it is to be the final model
+    parameters: tuple[Floats, ...] | None = None
 
     @property
     def probabilities(self) -> Floats:
@@ -211,14 +213,17 @@ class SharedNetwork:
                 None if prepared.weight is None else prepared.weight.astype(np.float64),
             )
             biases[0] = biases[0] - origin @ first
+        filling = prepared.baseline
         return NeuralNetwork(
             schema=prepared.schema,
             encoding=prepared.encoding,
             activation="relu",
-            weights=tuple(weights),
-            biases=tuple(biases),
+            # as they are stored, so that a network that is read back predicts the same
+            weights=tuple(weight.astype(np.float32).astype(np.float64) for weight in weights),
+            biases=tuple(bias.astype(np.float32).astype(np.float64) for bias in biases),
             location=prepared.location,
             scale=prepared.scale,
+            filling=None if np.isnan(filling).all() else filling,
         )
 
     def predict(self, X: Floats, mask: Mask) -> Floats:
@@ -226,7 +231,7 @@ class SharedNetwork:
 
         A missing value of X (n, d) is the baseline.
         """
-        return self.under(mask).predict(filled(X, self.prepared.baseline))
+        return self.under(mask).predict(X)
 
 
 @dataclass(frozen=True, eq=False)

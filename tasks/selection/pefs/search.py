@@ -49,6 +49,7 @@ class Rules:
     hidden_layer_sizes: tuple[int, ...] = (200, 200, 200)
     batch_size: int | None = None
     most_sweeps: int = 60
+    early_stopping: bool = True  # it ends when it has settled
 
     def __post_init__(self) -> None:
         if (self.penalty is None) == (self.n_features is None):
@@ -158,8 +159,8 @@ class Search:
         if not self.sweeps:
             return False
         wanted, n_kept = self.rules.n_features, int(self.sweeps[-1].mask.sum())
-        if len(self.sweeps) >= self.rules.most_sweeps:
-            return True
+        if len(self.sweeps) >= self.rules.most_sweeps or not self.rules.early_stopping:
+            return len(self.sweeps) >= self.rules.most_sweeps
         is_near = wanted is None or abs(n_kept - wanted) <= _NEAR * wanted
         return is_near and is_settled(self.sweeps, np.flatnonzero(self.fixed).tolist())
 

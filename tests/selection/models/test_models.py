@@ -27,6 +27,7 @@ PARAMETERS = {name: {} for name in MODELS} | {
     "lightgbm": {"n_estimators": 30, "min_child_samples": 5, "min_data_per_group": 10},
     "xgboost": {"n_estimators": 30, "max_depth": 3},
     "mlp": {"max_iter": 60, "learning_rate_init": 0.01},
+    "pefs-network": {"steps": 550, "hidden_layer_sizes": [20]},
     "RandomForest": {"n_estimators": 20},
     "HistGradientBoosting": {"max_iter": 30},
     "KNeighbors": {},

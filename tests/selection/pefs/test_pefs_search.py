@@ -145,6 +145,14 @@ def test_narrow_tables_settle_though_their_margins_leave_more_than_half_a_bit():
 def test_it_ends_in_any_case_and_a_sweep_is_128_iterations_or_as_many_as_features():
     search = searched(prepared_of(rows_of()), penalty=0.02, most_sweeps=2)
     assert [sweep.iteration for sweep in search.sweeps] == [128, 256]
+    settled = searched(prepared_of(rows_of()), penalty=0.1)
+    assert len(settled.sweeps) < 60
+    n_sweeps = len(settled.sweeps) + 2
+    further = searched(
+        prepared_of(rows_of()), penalty=0.1, most_sweeps=n_sweeps, early_stopping=False
+    )
+    assert len(further.sweeps) == n_sweeps
+    assert (further.sweeps[-3].probabilities == settled.probabilities).all()
     wide = rows_of(d=140)
     assert searched(prepared_of(wide), penalty=0.1, most_sweeps=1).sweeps[0].iteration == 140
 
