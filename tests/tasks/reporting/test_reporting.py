@@ -375,8 +375,8 @@ def test_only_a_ranking_with_several_sizes_says_that_models_chose_the_size() -> 
 @pytest.mark.parametrize(
     ("method", "train", "mask_validation"),
     [
-        ("mrmr", "tuning, fitting, the ranking", "fitting alone"),
-        ("select_from_model", "tuning, fitting, the ranking", "fitting alone"),
+        ("mrmr", "tuning, fitting, the ranking", "fitting, the ranking"),
+        ("select_from_model", "tuning, fitting, the ranking", "fitting, the ranking"),
         ("permutation", "tuning, fitting", "the ranking; then fitting"),
         ("tree_shap", "tuning, fitting", "the ranking; then fitting"),
     ],
