@@ -14,6 +14,8 @@ from chaffinch import InputError, ModelSettings
 from chaffinch.storage.datasets.date_parts import PARTS
 from tests.sources import ingest
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 N = 400
 OPTIONS: dict[str, Any] = {
     "method": "correlation",

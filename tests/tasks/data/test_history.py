@@ -14,6 +14,8 @@ from chaffinch.flows.cli.output import show
 from tests.tasks.data.synthetic_history import DAYS, QUICK, daily, made, run_on_days, two_series
 from tests.tasks.reporting.synthetic_report import Page
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 # What is made
 
 

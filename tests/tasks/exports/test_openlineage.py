@@ -15,6 +15,8 @@ from chaffinch.exports import to_openlineage
 from chaffinch.tasks.exports.openlineage import as_json, send
 from tests.flows.cli.programs import free_port
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch, tmp_path):

@@ -12,6 +12,8 @@ from chaffinch import InputError
 from chaffinch.exports import to_pandera
 from tests.tasks.exports.conftest import orders
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 DRIFTED = {
     "a column is missing": ("age", lambda table: table.drop(columns="age")),
     "text instead of numbers": ("age", lambda table: table.assign(age=table["age"].map(str))),

@@ -20,6 +20,8 @@ from tests.tasks.methods.synthetic_problem import TREES, crossed, problem
 from tests.tasks.pipeline.stages import goes_on_from_what_was_found, stage
 from tests.tasks.reporting.synthetic_report import Page, numbered, synthetic
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 LINEAR = ModelSettings(name="linear", tuning="none")
 COLUMNS = [
     "step", "slack", "round", "trained_loss", "tried", "tried_losses", "rejected", "removed",
@@ -51,9 +53,7 @@ def prices(seed=0, n=300):
 
 
 @pytest.mark.parametrize("start", [(), ("a", "b", "c", "d")])
-def test_it_trains_on_the_training_rows_and_masks_the_mask_validation_rows(
-    start, tmp_path, undrawn_here
-) -> None:
+def test_it_trains_on_the_training_rows_and_masks_the_mask_validation_rows(start, tmp_path) -> None:
     method = AfsBm(slacks=(0.01, 0.05), rejections=3, start=start)
     result = select(
         prices(), "y", method=method, model=LinearRegression(), store=tmp_path, keep=["d"]
@@ -155,9 +155,7 @@ def test_the_path_has_a_row_for_each_round_of_each_slack(kept) -> None:
     assert dropped[0]["reason"] == "not chosen by afs_bm"
 
 
-def test_the_slack_whose_mask_does_best_on_the_model_validation_rows_wins(
-    tmp_path, undrawn_here
-) -> None:
+def test_the_slack_whose_mask_does_best_on_the_model_validation_rows_wins(tmp_path) -> None:
     method = AfsBm(slacks=(0.0, 0.001, 0.5, 0.6, 40.0))
     result = select(method=method, store=tmp_path)
     candidates = stage(tmp_path, result, "choose_mask")["candidates"]

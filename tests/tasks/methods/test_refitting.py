@@ -21,6 +21,8 @@ from tests.tasks.methods.synthetic_problem import TREES, crossed, problem
 from tests.tasks.pipeline.stages import goes_on_from_what_was_found, stage
 from tests.tasks.reporting.synthetic_report import Page
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 FEATURES = ("age", "noise_1", "colour", "noise_2", "income", "noise_3")
 LINEAR = ModelSettings(name="linear", tuning="none")
 SWARM = ParticleSwarm(individuals=4, generations=4)
@@ -66,7 +68,7 @@ def coefficients(pipeline):
     return pipeline[-1].coef_
 
 
-def test_rfe_fits_the_development_rows_and_no_others(tmp_path, undrawn_here) -> None:
+def test_rfe_fits_the_development_rows_and_no_others(tmp_path) -> None:
     result, rows = regress("rfe", tmp_path)
     train = rows[rows["part"].isin(["train", "mask_validation"])]
     theirs = RFE(line(), n_features_to_select=1, step=1, importance_getter=coefficients)
@@ -74,7 +76,7 @@ def test_rfe_fits_the_development_rows_and_no_others(tmp_path, undrawn_here) -> 
     assert result.scores == dict(zip("abcdef", (7.0 - ranking).tolist(), strict=True))
 
 
-def test_rfecv_judges_by_folds_of_the_development_rows(tmp_path, undrawn_here) -> None:
+def test_rfecv_judges_by_folds_of_the_development_rows(tmp_path) -> None:
     result, rows = regress("rfecv", tmp_path)
     train = rows[rows["part"].isin(["train", "mask_validation"])]
     theirs = RFECV(
@@ -94,7 +96,7 @@ def test_rfecv_judges_by_folds_of_the_development_rows(tmp_path, undrawn_here) -
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 def test_sequential_fits_the_training_rows_and_judges_on_the_mask_validation_rows(
-    direction, tmp_path, undrawn_here
+    direction, tmp_path
 ) -> None:
     method = Sequential(kind=f"sequential_{direction}", n_features=(3,))
     result, rows = regress(method, tmp_path)
@@ -110,7 +112,7 @@ def test_sequential_fits_the_training_rows_and_judges_on_the_mask_validation_row
     assert result.path["loss"].iloc[-1] == pytest.approx(np.mean((predicted - held_out["y"]) ** 2))
 
 
-def test_a_swarm_judges_on_the_mask_validation_rows(tmp_path, undrawn_here) -> None:
+def test_a_swarm_judges_on_the_mask_validation_rows(tmp_path) -> None:
     result, rows = regress(SWARM, tmp_path)
     train, held_out = (rows[rows["part"] == part] for part in ("train", "mask_validation"))
     for kept, loss in zip(result.path["features"], result.path["loss"], strict=True):

@@ -17,6 +17,8 @@ from chaffinch.tasks.data.splitting.splits import Roles, fold_indices
 from chaffinch.tasks.settings.selection import SelectionSettings
 from tests.synthetic import good_table
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 QUICK = ModelSettings(name="linear", tuning="none")
 
 

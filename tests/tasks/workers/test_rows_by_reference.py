@@ -32,7 +32,7 @@ from chaffinch.tasks.workers.dask_cluster import open_workers, workers_of
 from chaffinch.tasks.workers.interface import Needs, Workers
 from tests.flows.cli.programs import eventually
 
-pytestmark = pytest.mark.xdist_group("dask")
+pytestmark = [pytest.mark.xdist_group("dask"), pytest.mark.usefixtures("undrawn")]
 
 
 @pytest.fixture(autouse=True)
