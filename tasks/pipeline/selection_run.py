@@ -57,6 +57,7 @@ TRAINED_MODELS = "trained_models"  # folder of the models that a search trained
 EXPLANATION_FILE = "explanation.json"
 
 DESCRIPTION = TypeAdapter(TableDescription)
+_FEW_CELLS = 2**20  # 8 MiB of numbers
 
 
 @dataclass(frozen=True)
@@ -252,6 +253,9 @@ class SelectionRun(StageResults):
         if self._loaded is not None:
             rows = self._loaded.rows.take(index)
             return rows if mask is None else rows.select(mask)
+        if self._small_table is not None:
+            rows = self._small_table.rows.take(index, mask)
+            return replace(rows, X=np.asfortranarray(rows.X))  # as they are where they are loaded
         if not self.is_in_files:
             return load_rows(self.dataset, self.settings, self.description, index, mask)
         folder = self.dataset.path if self.stored is None else self.stored.folder
@@ -261,10 +265,18 @@ class SelectionRun(StageResults):
 
     def roles(self, *parts: str) -> Roles:
         """Return target, weights, groups and times of some sets, in the order of `rows`."""
-        if self._loaded is not None:
-            return self._loaded.roles.take(self._index(parts))
+        if (table := self._loaded or self._small_table) is not None:
+            return table.roles.take(self._index(parts))
         roles = load_roles(self.dataset, self.settings, self.description)
         return roles.take(self._index(parts))
+
+    @cached_property
+    def _small_table(self) -> LoadedTable | None:
+        """The rows of a small table, which are loaded once; None of a large one."""
+        if self.is_in_files or self.dataset.n_rows * len(self.dataset.columns) > _FEW_CELLS:
+            return None
+        about = self.dataset, self.settings, self.description
+        return LoadedTable(load_rows(*about), load_roles(*about))
 
     def folds(self, *parts: str) -> list[Fold]:
         """Return the folds of cross-validation inside some sets."""
