@@ -1,7 +1,6 @@
 """Settings of retries, timeouts, data sets, promotions and serving."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
@@ -124,13 +123,3 @@ class PromotionSettings(Settings):
         "How a run ends that needs a decision that nobody took. complete: in the state "
         "NeedsDecision, whose message gives the reason. fail: it fails with this message.",
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _no_tolerance(cls, values: Any) -> Any:
-        """Refuse the setting of earlier releases, which had another unit."""
-        if isinstance(values, Mapping) and "tolerance" in values:
-            raise ValueError(
-                "promotion has no tolerance any more; leave it out, and set that of the run"
-            )
-        return values

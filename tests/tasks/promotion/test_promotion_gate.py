@@ -170,7 +170,6 @@ def test_what_is_set_moves_the_limits():
     ("setting", "message"),
     [
         ({"most_changed": 1.5}, "most_changed must be at most 1"),
-        ({"tolerance": 0.05}, "promotion has no tolerance any more; leave it out, and set that of"),
         ({"wait": 0}, "wait must be above 0"),
         ({"name": "a b"}, "a name must be 1..115 of"),
         ({"names": "x"}, "there is no setting 'names'"),
