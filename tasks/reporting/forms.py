@@ -145,11 +145,12 @@ def _in_markdown(block: Block) -> Iterator[str]:
             yield from _in_markdown(table)
             yield "</details>"
         case Table(_, columns, rows):
-            heads = [columns, ["---:" if kind == "number" else "---" for kind in columns.values()]]
             shown = [
-                [literal(cut(cell, _LONGEST_CELL)) for cell in row] for row in rows[:_MOST_ROWS]
+                [literal(cut(cell, _LONGEST_CELL)) for cell in row]
+                for row in [list(columns), *rows[:_MOST_ROWS]]
             ]
-            yield "\n".join(f"| {' | '.join(cells)} |" for cells in [*heads, *shown])
+            shown.insert(1, ["---:" if kind == "number" else "---" for kind in columns.values()])
+            yield "\n".join(f"| {' | '.join(cells)} |" for cells in shown)
             if len(rows) > _MOST_ROWS:
                 yield f"and {number(len(rows) - _MOST_ROWS)} more"
         case Paragraph(parts):
