@@ -64,8 +64,8 @@ class Leaving:
 
         weights = np.tile(self.weight, (len(self.taken_off), 1))
         means, errors = means_and_errors(self.taken_off, weights)
-        bounds: Floats = means + stats.t.ppf(_CONFIDENCE, len(self.weight) - 1) * errors
-        return bounds
+        quantile = stats.t.ppf(_CONFIDENCE, max(1, len(self.weight) - 1))
+        return np.asarray(means + quantile * errors)
 
 
 @dataclass(frozen=True)
