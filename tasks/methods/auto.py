@@ -24,7 +24,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, pairwise
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -460,17 +460,29 @@ def _is_linear(model: FittedModel) -> bool:
         return False
 
 
-def _taken_off(search: _Search, item: tuple[FittedModel, int, Index]) -> Floats | None:
-    """Return what each feature takes off the loss of a fold's rows in an order, by block (b, d)."""
-    model, fold, order = item
-    rows = search.held_out(fold).in_memory().take(order)
-    taken = attributions_by_block(model, rows, search.refit.loss, _blocks(len(rows)))
+@dataclass(frozen=True)
+class _Blocks:
+    """Rows in an order, and the blocks that part it; no unit, such as a group, is in two."""
+
+    order: Index
+    slices: tuple[slice, ...]
+
+    @classmethod
+    def of(cls, unit: Index) -> Self:
+        """Return blocks of rows, given the unit of each."""
+        _, number = np.unique(unit, return_inverse=True)
+        n_units = int(number.max()) + 1
+        block = number * min(_BLOCKS, n_units) // n_units
+        ends = np.cumsum(np.bincount(block)).tolist()
+        return cls(np.argsort(block, kind="stable"), tuple(map(slice, [0, *ends[:-1]], ends)))
+
+
+def _taken_off(search: _Search, item: tuple[FittedModel, int, _Blocks]) -> Floats | None:
+    """Return what each feature takes off the loss of a fold's rows, by block (b, d)."""
+    model, fold, blocks = item
+    rows = search.held_out(fold).in_memory().take(blocks.order)
+    taken = attributions_by_block(model, rows, search.refit.loss, blocks.slices)
     return taken if taken is None or np.isfinite(taken).all() else None
-
-
-def _blocks(n_rows: int) -> list[slice]:
-    ends = np.linspace(0, n_rows, min(_BLOCKS, n_rows) + 1).round().astype(int)
-    return [slice(start, stop) for start, stop in pairwise(ends.tolist())]
 
 
 class _HeldOut:
@@ -488,12 +500,8 @@ class _HeldOut:
         self._losses: dict[tuple[int, int], Floats] = {}
         self._masks: dict[tuple[int, int], Mask] = {}
         self.n_refits = 0
-        # units, such as groups, are not parted
-        self._by_unit = {
-            f: np.argsort(self._units[search.folds[f][1].index], kind="stable")
-            for f in search.inner
-        }
-        items = [(models[search.left_out(f)], f, order) for f, order in self._by_unit.items()]
+        self._blocks = {f: _Blocks.of(self._units[search.folds[f][1].index]) for f in search.inner}
+        items = [(models[search.left_out(f)], f, blocks) for f, blocks in self._blocks.items()]
         self._taken_off = problem.workers.map(_taken_off, search, items)
         for model, f, _ in items:
             self._masks[f, search.n_features] = np.ones(search.n_features, dtype=bool)
@@ -547,9 +555,10 @@ class _HeldOut:
             for group in search.copies:
                 left[:, group] &= left[:, group].all(axis=1, keepdims=True)
             y, weight = search.truth(f)
-            of_row = np.ones(len(y)) if weight is None else weight[self._by_unit[f]]
+            blocks = self._blocks[f]
+            of_row = np.ones(len(y)) if weight is None else weight[blocks.order]
             sums.append((left @ taken.T) * of_row.sum())
-            weights.append([of_row[block].sum() for block in _blocks(len(y))])
+            weights.append([of_row[block].sum() for block in blocks.slices])
             of_fold += [f] * len(taken)
         return Leaving(np.hstack(sums), np.concatenate(weights), np.array(of_fold))
 
