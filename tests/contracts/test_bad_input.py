@@ -267,7 +267,8 @@ WORDS = [
         "mlp; set tuning to small or none", tuning="paper", model="linear"),
     bad("task", "task must be 'auto', 'regression' or 'classification' but is 'ranking'",
         task="ranking"),
-    bad("baseline", "baseline must be 'mean', 'median' or 'zero' but is 'mode'", baseline="mode"),
+    bad("baseline", "baseline must be 'mean', 'median', 'minimum' or 'zero' but is 'mode'",
+        baseline="mode"),
     bad("cluster", "cluster must be 'auto', 'local', 'none' or a scheduler's address such as "
         "tcp://host:8786 but is 'locall'", cluster="locall", at_command=True),
     bad("parameter", "lightgbm has no parameter 'num_leavs'; did you mean num_leaves?",

@@ -139,7 +139,7 @@ def test_help_names_every_option_and_default(command):
 
 def test_help_offers_no_more_than_the_command_takes():
     words = " ".join(chaffinch_here("run", "--help").stdout.split())
-    assert "--baseline [mean|median|zero] What a masked feature is set to" in words
+    assert "--baseline [mean|median|minimum|zero] What a masked feature is set to" in words
     assert "values by feature" not in words.lower()
     assert "--lags NUMBERS How many rows back" in words
     assert "--tau NUMBER How far apart" in words
