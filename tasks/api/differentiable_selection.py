@@ -192,7 +192,7 @@ def differentiable_path(
     penalties : sequence of float, at least 0
         Ascending: what has left does not come back, so that a path cannot go the other way.
     steps : int, at least 1
-        For each penalty.
+        At most so many for each penalty.
 
     Returns
     -------

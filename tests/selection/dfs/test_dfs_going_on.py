@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import scipy.sparse
 
+from chaffinch.tasks.selection.checkpoint_file import sealed, unsealed
 from chaffinch.tasks.selection.dfs.descent import from_bytes, to_bytes
 from chaffinch.tasks.selection.dfs.search import Aim, Rules, select_by_descent
 from chaffinch.tasks.selection.dfs.sources import InMemory
@@ -242,6 +243,16 @@ def test_text_is_no_class_where_numbers_were() -> None:
     state = select_by_descent(X, np.digitize(y, [-2, 2]), Aim(penalty=1.0), rules).state
     with pytest.raises(ValueError, match="y must be of classes like 0, as at the start, but"):
         select_by_descent(X, np.where(y > 0, "a", "b"), Aim(penalty=1.0), Rules(), start=state)
+
+
+def test_a_state_of_the_first_format_is_read_without_what_nothing_needs() -> None:
+    X, y = synthetic(1200)
+    state = select_by_descent(X, y, Aim(penalty=1.0), Rules(steps=1)).state
+    tensors, metadata, _ = unsealed(to_bytes(state))
+    peaks = {"peaks": np.ones_like(state.held.v)}
+    words = {name: metadata[name] for name in ("what", "state")}
+    earlier = from_bytes(sealed({**tensors, **peaks}, {**words, "format_version": "1"}))
+    assert all_of(earlier) == all_of(state)
 
 
 def damaged(change):
