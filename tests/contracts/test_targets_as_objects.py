@@ -45,8 +45,8 @@ each = pytest.mark.parametrize(("objects", "numbers"), AS_NUMBERS.values(), ids=
 
 @each
 def test_differentiable_selection_finds_the_same(objects, numbers) -> None:
-    expected = chaffinch.differentiable_selection(X, np.asarray(numbers), n_features=2, steps=20)
-    found = chaffinch.differentiable_selection(X, objects, n_features=2, steps=20)
+    expected = chaffinch.differentiable_selection(X, np.asarray(numbers), n_features=2)
+    found = chaffinch.differentiable_selection(X, objects, n_features=2)
     assert found.features.tolist() == [0, 3]
     assert (found.scores == expected.scores).all()
 
