@@ -12,7 +12,9 @@ from chaffinch.methods import Pefs
 from chaffinch.tasks.methods.fitting import Recipe
 from chaffinch.tasks.selection.core import Rows
 from chaffinch.tasks.selection.models import fit, load
+from chaffinch.tasks.selection.pefs.checkpoint import read_result, result_to_bytes
 from chaffinch.tasks.selection.pefs.network import Prepared
+from chaffinch.tasks.selection.pefs.results import ProbabilisticSearch, Sweep
 from chaffinch.tasks.selection.pefs.search import Rules, Search
 from tests.synthetic import good_table
 from tests.tasks.methods.synthetic_problem import problem
@@ -111,6 +113,17 @@ def test_a_missing_value_counts_as_the_baseline_and_other_columns_for_nothing(ke
     np.testing.assert_allclose(result.model.predict_proba(filled), expected, rtol=1e-12)
     alone = table[list(result.features)]
     np.testing.assert_array_equal(result.model.predict_proba(alone), expected)
+
+
+def test_a_search_that_has_ended_is_kept_with_its_network() -> None:
+    sweep = Sweep(128, 0.5, 0.1, np.array([0.9, 0.2, 0.5]))
+    parameters = (np.arange(6.0).reshape(3, 2), np.zeros(2))
+    for of_network in (parameters, None):
+        search = ProbabilisticSearch(0.1, 0, (sweep,), 0.4, of_network)
+        back = read_result(result_to_bytes(search, "rows"), "rows")
+        assert (back.asked, back.held_out_loss) == (0.1, 0.4)
+        for found, expected in zip(back.parameters or (), of_network or (), strict=True):
+            np.testing.assert_array_equal(found, expected)
 
 
 def test_the_network_of_all_features_is_trained_without_masks() -> None:
