@@ -28,6 +28,7 @@ from chaffinch.tasks.settings.descent import DescentSettings, SharingSettings, S
 from tests.tasks.api.test_differentiable_selection import INFORMATIVE, synthetic
 
 ASKED = DescentSettings(n_features=3, steps=20)
+TO_THE_END = DescentSettings(n_features=3)
 NAME_IT = r"name the state that a descent left, such as state\.safetensors, or begin again, without"
 
 
@@ -71,13 +72,13 @@ def stopped(data, folder, asked):
 
 
 def test_the_folder_has_the_features_of_the_same_descent_in_python_and_its_state(tables, tmp_path):
-    found = descend(tables[0], tmp_path / "out", ASKED)
+    found = descend(tables[0], tmp_path / "out", TO_THE_END)
     assert found.features == [f"column {position}" for position in INFORMATIVE]
     content = json.loads((tmp_path / "out" / "features.json").read_bytes())
     assert is_sealed(content)
     assert {**found.content, "sha256": content["sha256"]} == content
     table = chaffinch.open_shuffled(tables[0])
-    plain = chaffinch.differentiable_selection(table, n_features=3, steps=20)
+    plain = chaffinch.differentiable_selection(table, n_features=3)
     assert content["features"] == [
         {
             "position": position,
@@ -117,17 +118,20 @@ def test_it_is_the_same_to_the_byte_wherever_and_whoever_computes(tables, tmp_pa
 
 def test_newer_rows_go_on_from_the_state_even_where_they_replace_it(tables, tmp_path):
     old, newer = tables
-    first = descend(old, tmp_path / "out", ASKED)
+    first = descend(old, tmp_path / "out", TO_THE_END)
     begun = (tmp_path / "out" / "state.safetensors").read_bytes()
     (tmp_path / "state").write_bytes(begun)
-    apart = descend(newer, tmp_path / "apart", ASKED, start=tmp_path / "state")
-    again = descend(newer, tmp_path / "out", ASKED, start=tmp_path / "out" / "state.safetensors")
+    apart = descend(newer, tmp_path / "apart", TO_THE_END, start=tmp_path / "state")
+    again = descend(
+        newer, tmp_path / "out", TO_THE_END, start=tmp_path / "out" / "state.safetensors"
+    )
     assert left_in(tmp_path / "out") == left_in(tmp_path / "apart")
     assert again.content["rows_seen"] == 8_000
     assert again.content["start"] == first.content["state"] == seal_of(begun)
     assert again.features == apart.features == first.features
     assert (
-        descend(newer, tmp_path / "fresh", ASKED).content["features"] != again.content["features"]
+        descend(newer, tmp_path / "fresh", TO_THE_END).content["features"]
+        != again.content["features"]
     )
 
 
@@ -153,7 +157,7 @@ def of_names(folder, names, seed=0):
 
 
 def test_newer_rows_have_the_columns_of_the_start_by_name_and_in_its_order(tmp_path):
-    asked = DescentSettings(n_features=2, steps=20)
+    asked = DescentSettings(n_features=2)
     start, turned = tmp_path / "old" / "state.safetensors", "hgfedcba"
     descend(of_names(tmp_path, "abcdefgh"), tmp_path / "old", asked)
     newer = of_names(tmp_path, "abcdefgh", seed=1)
@@ -167,7 +171,7 @@ def test_newer_rows_have_the_columns_of_the_start_by_name_and_in_its_order(tmp_p
 
 
 def test_a_start_without_names_takes_any_and_the_state_that_is_left_has_them(tmp_path):
-    asked = DescentSettings(n_features=2, steps=20)
+    asked = DescentSettings(n_features=2)
     descend(of_names(tmp_path, "12345678"), tmp_path / "old", asked)
     start = tmp_path / "old" / "state.safetensors"
     table = of_names(tmp_path, "abcdefgh", seed=1)
@@ -360,7 +364,7 @@ def test_columns_of_svmlight_are_named_as_it_counts(tmp_path):
         dump_svmlight_file(X, y, str(text), zero_based=is_zero_based)
         asked = ShuffleSettings(zero_based=is_zero_based)
         table = shuffle_files([str(text)], tmp_path / "x.parquet", asked)
-        found = descend(table.path, tmp_path / "out", DescentSettings(n_features=3, steps=30))
+        found = descend(table.path, tmp_path / "out", DescentSettings(n_features=3))
         assert [one["position"] for one in found.content["features"]] == INFORMATIVE
         assert found.features == [str(position + first) for position in INFORMATIVE]
 
