@@ -196,7 +196,9 @@ class StageRecord:
 
     def read_table(self, name: str) -> pa.Table:
         """Return the table in a Parquet file of this stage; StorageError as `read`."""
-        return pyarrow.parquet.read_table(pa.BufferReader(self.read(name)))
+        # without threads: one that still starts when a short command exits aborts it
+        buffer = pa.BufferReader(self.read(name))
+        return pyarrow.parquet.read_table(buffer, use_threads=False, pre_buffer=False)
 
 
 class StageWriter:

@@ -230,8 +230,7 @@ def against_promoted(run: Run, name: str, confidence: float = CONFIDENCE) -> Aga
     `confidence` is that of the interval and the verdict of the losses.
     """
     histories, result = _histories_of(run), load_result(run)
-    target = result.contract.target
-    check_target(histories, name, target.name, target.task)
+    check_target(histories, name, result.contract.target.name, None)  # another task is a change
     history = histories.history(name)
     if not history:
         return AgainstPromoted(name, (), None)
@@ -251,14 +250,14 @@ def compare_with_promoted(
     name: str | None = None,
 ) -> tuple[list[str], Difference | None]:
     """Return how a run differs from a promoted contract, by default its table's, or why not."""
-    target = load_result(run).contract.target
+    target = load_result(run).contract.target.name
     try:
         name, histories = name or default_name(run), _histories_of(run)
         if not histories.history(name):
             return [], None
-        check_target(histories, name, target.name, target.task)
+        check_target(histories, name, target, None)
     except InputError:
-        return [], None  # another kind of contract is promoted under the table's name
+        return [], None  # a contract of another target is promoted under the table's name
     except StorageError as error:
         return [f"What is promoted cannot be compared with: {error}."], None
     against = compare(run, name)

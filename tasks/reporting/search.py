@@ -178,10 +178,13 @@ def _number_of_features(content: ReportContent) -> Iterator[Block]:
             f"loss of each size{by if widening_of(content) else ''}.",
         )
     if not is_exact and (chosen := choices_of_folds(content.fold_sizes)):
-        yield paragraph(
-            f"{chosen} The verdict is about choosing in this way: its loss is that of the folds’ "
-            "own choices, not that of one size in the curve."
+        judged = (
+            "The verdict is about choosing in this way: its loss is that of the folds’ own "
+            "choices, not that of one size in the curve."
         )
+        if content.n_kept == content.n_candidates:
+            judged = "All are kept, so that nothing is chosen that the verdict could judge."
+        yield paragraph(f"{chosen} {judged}")
     tolerance = settings.get("tolerance", 0.0)
     yield folded(sizes_of_the_curve(content.sizes or (), content.size_on_curve, tolerance))
     yield note(

@@ -146,7 +146,8 @@ class _Known:
         if (rise := self._rises.get(name)) is not None:
             parts.append(f"masked, it changes the loss by {number(rise, '+')}")
         if copies := [other for other in self._copies.get(name, ()) if other not in self._kept]:
-            parts.append(f"it stands for {_named(copies)}, near copies of it")
+            are = "near copies" if len(copies) > 1 else "a near copy"
+            parts.append(f"it stands for {_named(copies)}, {are} of it")
         return "; ".join(parts)
 
     def why_dropped(self, name: str) -> str:

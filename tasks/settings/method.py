@@ -280,7 +280,7 @@ def method_of(method: Any) -> Method:
 def method_settings(
     method: str | Mapping[str, Any] | Method, n_features: int | None, min_score: float | None = None
 ) -> Method:
-    """Return a method's settings; the arguments replace its sizes, or penalties."""
+    """Return a method's settings; the arguments replace its sizes, or the penalties of pefs."""
     method = method_of(method)
     if min_score is not None and not _takes(type(method), "min_score"):
         raise InputError(
@@ -300,8 +300,8 @@ def method_settings(
                 f"n_features is {n_features}, but {numbers_in_words(own)} in the settings of "
                 f"method {method.kind}; give it once"
             )
-    # without the settings that n_features and min_score replace
-    left = method.model_dump(exclude={"n_features", "penalties", "penalty"})
+    # without the settings that n_features and min_score replace; penalties have a default
+    left = method.model_dump(exclude={"n_features", "penalties"})
     return type(method)(**{**left, **changes})
 
 

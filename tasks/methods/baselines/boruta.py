@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 _BORUTA = (
     "features are kept that are more important than every shuffled copy of a feature, in more "
-    "refits on the training rows than chance allows"
+    "refits on the development rows than chance allows"
 )
 
 

@@ -45,12 +45,12 @@ if TYPE_CHECKING:
     from chaffinch.tasks.settings.method import Fit
 
 _RFE = (
-    "recursive feature elimination: the model is refitted on the training rows, a share of the "
+    "recursive feature elimination: the model is refitted on the development rows, a share of the "
     "features with the least importance leaves, and so on"
 )
 _RFECV = (
     "recursive feature elimination that keeps the number of features for which cross-validation "
-    "inside the training rows has the lowest loss"
+    "inside the development rows has the lowest loss"
 )
 _STEP = setting(
     0.1,
@@ -126,7 +126,7 @@ class Rfecv(_RecursiveElimination):
         return sizes_on_the_way(n_features, 1, self.step) * (n_folds + 1)
 
     def search(self, problem: Problem) -> SearchResult:
-        """Eliminate on all training rows, and in each fold for the loss of each size."""
+        """Eliminate on all development rows, and in each fold for the loss of each size."""
         train, folds = problem.rows(*RANKED_ON), problem.folds(*RANKED_ON)
         refit = Refit(train, train, problem.schema, problem.recipe, problem.loss)
         shared = _Eliminations(refit, folds, self.step, problem.keep, self.kind)

@@ -7,6 +7,7 @@ import pytest
 
 import chaffinch
 from chaffinch import InputError, StorageError
+from chaffinch.tasks.promotion.gate import why_undecided
 from chaffinch.tasks.promotion.promote import against_promoted, kept_run
 from tests.tasks.synthetic_runs import causes, run_of
 
@@ -104,8 +105,10 @@ def test_one_name_is_of_one_task(runs, of_classes, store):
     with pytest.raises(InputError, match="as 'orders' is a regression of 'y' but this run a clas"
                        "sification; promote it under another name, such as orders-cl"):  # fmt: skip
         chaffinch.promote(of_classes.run, store=store)
-    with pytest.raises(InputError, match="is a regression of 'y' but this run a classification"):
-        against_promoted(kept_run(of_classes.run, store), "orders")
+    against = against_promoted(kept_run(of_classes.run, store), "orders")
+    change = "was one of regression, and is one of classification"
+    assert against.difference.target_change == change
+    assert why_undecided(of_classes.contract, against.difference) == f"the target {change}"
     chaffinch.promote(of_classes.run, "orders-classification", store=store)
     with pytest.raises(InputError, match="'orders-classification' is a classification of 'y' but"):
         chaffinch.promote(runs[0].run, "orders-classification", store=store)

@@ -74,7 +74,7 @@ def test_the_reason_is_the_one_that_is_known(why) -> None:
     )
     assert why["why"][copy] == f"Near copy of {stands!r}, which stands for it."
     assert why["why"][stands].startswith("Rank ")
-    assert why["why"][stands].endswith(f"; it stands for {copy!r}, near copies of it.")
+    assert why["why"][stands].endswith(f"; it stands for {copy!r}, a near copy of it.")
     assert why["why"]["asked_for"] == "It is on the keep list."
     assert why["why"]["dropped"] == "It is on the drop list."
     assert why["why"]["constant"] == "Left out before the search: constant."
