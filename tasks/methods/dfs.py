@@ -23,7 +23,7 @@ from chaffinch.tasks.settings.search_result import Candidate, SearchResult
 
 _SCORE = (
     "the largest penalty at which it stays as the estimated residual variance of a linear model is "
-    "descended, in units of the target's variance"
+    "descended, in units of the target's variance; up to twice the last one for what stays there"
 )
 ranking("dfs", score=_SCORE)(dfs)
 
