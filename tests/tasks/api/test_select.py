@@ -336,12 +336,12 @@ def test_a_ranking_has_scores_where_a_walk_has_losses(walk):
     assert list(walk.to_frame().columns) == ["feature", "kept", "rank", "step"]
 
 
-def test_a_ranking_is_of_the_training_rows_and_of_no_others(tmp_path):
+def test_a_ranking_is_of_the_development_rows_and_of_no_others(tmp_path):
     ranked = select(drop=["colour"], method="anova_f", store=tmp_path)
     rows = part_of_rows(tmp_path, ranked, *ranked.candidates, "churned")
-    train = rows[rows["part"] == "train"]
-    numbers = train[ranked.candidates]
-    expected = f_classif(numbers.fillna(numbers.mean()), train["churned"])[0]
+    developed = rows[rows["part"].isin(["train", "mask_validation"])]
+    numbers = developed[ranked.candidates]
+    expected = f_classif(numbers.fillna(numbers.mean()), developed["churned"])[0]
     assert list(ranked.scores.values()) == pytest.approx(expected, rel=1e-9)
 
 
