@@ -129,7 +129,10 @@ MISFITS = {
         ({"loss": "squared_eror"}, "loss must be one of .* did you mean squared_error"),
     ],
     "baseline": [
-        ({"baseline": "mode"}, "baseline must be zero, mean, median or values but is 'mode'"),
+        (
+            {"baseline": "mode"},
+            "baseline must be zero, mean, median, minimum or values but is 'mode'",
+        ),
         ({"baseline": [0, 1]}, "baseline must have one value for each of the 4 features"),
         ({"baseline": {"x": 1}}, "baseline names 'x', which is no feature of X; nearest: x"),
         ({"baseline": {"x1": np.nan}}, "baseline of 'x1' must be a finite number but is nan"),

@@ -289,7 +289,7 @@ def test_a_checkpoint_behind_a_link_is_written_where_the_link_leads(is_there, tm
         ({"previous": [[0]], "tau": "0.5"}, r"tau must be in 0..1 but is '0.5'"),
         ({"tau": 2}, r"tau must be in 0..1 but is 2"),
         ({"dissimilarity": "x"}, "dissimilarity must be 'dice' or 'jaccard' but is 'x'"),
-        ({"baseline": "mode"}, "baseline must be mean, median or zero but is 'mode'"),
+        ({"baseline": "mode"}, "baseline must be mean, median, minimum or zero but is 'mode'"),
         ({"checkpoint": 5}, "checkpoint must be a path but is 5"),
     ],
 )  # fmt: skip
