@@ -610,18 +610,18 @@ def history(name: str | None, store: str | None, *, as_html: bool, as_json: bool
     from chaffinch.tasks.results.history_page import render_history, sections_of
 
     existing = _existing_store(store)
-    found = history_of(existing)
+    runs = history_of(existing)
     if as_html:
         if name is not None:
             raise InputError(f"--html is of all data sets; leave {name} out")
-        write_file(existing.path / "index.html", render_history(found))
+        write_file(existing.path / "index.html", render_history(runs))
         echo(f"Wrote {existing.path / 'index.html'}")
         return
-    found = found if name is None else found.of(name)
+    runs = runs if name is None else runs.of(name)
     if as_json:
-        echo_json([asdict(row) for row in found.rows])
+        echo_json([asdict(row) for row in runs.rows])
     else:
-        show_sections(sections_of(found))
+        show_sections(sections_of(runs))
 
 
 @cli.command(short_help="Say why a column was kept, dropped or left out.")

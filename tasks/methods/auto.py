@@ -219,15 +219,18 @@ class Auto(Method):
 
         fitted = problem.workers.map(_model, search, needed, partial(on_fit, 0))
         models = dict(zip(needed, fitted, strict=True))
-        found = _orders(search, problem, models, partial(on_fit, len(needed)))
-        orders = {fold: order.removed for fold, order in found.items()}
+        ordered = _orders(search, problem, models, partial(on_fit, len(needed)))
+        orders = {fold: order.removed for fold, order in ordered.items()}
+        left_first = {group: getattr(ordered[None], group) for group in _LEFT_FIRST}
         if problem.on_fits is not None:
-            of_use = search.n_features - sum(getattr(found[None], g) for g in _LEFT_FIRST)
+            of_use = search.n_features - sum(left_first.values())
             n_rows, n_folds = len(search.refit.train), len(search.folds)
             problem.on_fits(self.fits(n_rows, search.n_features, n_folds, of_use))
         tolerance = None if self.within_one_standard_error else problem.settings.tolerance
 
-        held_out = _HeldOut(search, problem, models)
+        # a tolerance alone asks what is of use
+        needs_attributions = tolerance is not None and not self.exactly
+        held_out = _HeldOut(search, problem, models, needs_attributions=needs_attributions)
         curve, rising = held_out.curve(), search.sizes[:0:-1]
         for start in range(0, len(rising), _SIZES_AT_ONCE):
             n_done = len(needed) + n_orders + held_out.n_refits
@@ -267,7 +270,7 @@ class Auto(Method):
                 "stability": None if stability is None else stability.value,
                 "widen": widen,
                 "unmasked_loss": float(curve.means[0]),
-                "left_first": {group: getattr(found[None], group) for group in _LEFT_FIRST},
+                "left_first": left_first,
             },
             out_of_fold=held_out.predictions_by(judged) if judged else None,
         )
@@ -469,7 +472,7 @@ class _Blocks:
 
     @classmethod
     def of(cls, unit: Index) -> Self:
-        """Return blocks of rows, given the unit of each."""
+        """Return blocks of n rows from the unit of each row, (n,)."""
         _, number = np.unique(unit, return_inverse=True)
         n_units = int(number.max()) + 1
         block = number * min(_BLOCKS, n_units) // n_units
@@ -492,7 +495,12 @@ class _HeldOut:
     """
 
     def __init__(
-        self, search: _Search, problem: Problem, models: Mapping[_Folds, FittedModel]
+        self,
+        search: _Search,
+        problem: Problem,
+        models: Mapping[_Folds, FittedModel],
+        *,
+        needs_attributions: bool,
     ) -> None:
         self._search, self._problem = search, problem
         self._units = problem.units(*_DEVELOPMENT)
@@ -502,7 +510,9 @@ class _HeldOut:
         self.n_refits = 0
         self._blocks = {f: _Blocks.of(self._units[search.folds[f][1].index]) for f in search.inner}
         items = [(models[search.left_out(f)], f, blocks) for f, blocks in self._blocks.items()]
-        self._taken_off = problem.workers.map(_taken_off, search, items)
+        self._taken_off: list[Floats | None] = []
+        if needs_attributions:
+            self._taken_off = problem.workers.map(_taken_off, search, items)
         for model, f, _ in items:
             self._masks[f, search.n_features] = np.ones(search.n_features, dtype=bool)
             self._add(f, search.n_features, search.held_out(f).predicted_by(model))
@@ -542,11 +552,13 @@ class _HeldOut:
         )
 
     def _leaving(self, sizes: Sequence[int]) -> Leaving | None:
-        """Return what leaves with each size; None where no attributions are known.
+        """Return what leaves with each size; None where attributions are not known, or not needed.
 
         Of a group of near copies nothing leaves as long as one of them is kept.
         """
         search = self._search
+        if not self._taken_off:
+            return None
         sums, weights, of_fold = [], [], []
         for f, taken in zip(search.inner, self._taken_off, strict=True):
             if taken is None:

@@ -5,8 +5,7 @@ The search minimises an estimated residual variance; see `chaffinch.tasks.select
 
 from __future__ import annotations
 
-from numbers import Real
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field
 
@@ -17,7 +16,7 @@ from chaffinch.tasks.methods.protocol import Problem, candidates_at
 from chaffinch.tasks.selection.baselines.ranking import ranking
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.selection.dfs.search import dfs
-from chaffinch.tasks.settings.base import Count, InOrder, setting
+from chaffinch.tasks.settings.base import Count, InOrder, as_list, setting
 from chaffinch.tasks.settings.descent import BatchRows, Order
 from chaffinch.tasks.settings.search_result import Candidate, SearchResult
 
@@ -26,11 +25,6 @@ _SCORE = (
     "descended, in units of the target's variance; up to twice the last one for what stays there"
 )
 ranking("dfs", score=_SCORE)(dfs)
-
-
-def _as_list(value: Any) -> Any:
-    """Return a number as a list of a single number."""
-    return (value,) if isinstance(value, Real) and not isinstance(value, bool) else value
 
 
 class Dfs(Ranking):
@@ -44,7 +38,7 @@ class Dfs(Ranking):
         Annotated[
             tuple[Annotated[float, Field(gt=0)], ...],
             Field(min_length=1),
-            BeforeValidator(_as_list),
+            BeforeValidator(as_list),
             InOrder,
         ]
         | None

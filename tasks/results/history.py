@@ -1,4 +1,4 @@
-"""The runs of a store over time: what each found, and what a person had to decide."""
+"""The runs of a store over time: their verdicts and columns, and what a person had to decide."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class HistoryRow:
-    """One run of a store; what is not known of it is empty, and a number NaN or 0."""
+    """A run of a store; what is not known of it is empty, and a number NaN or 0."""
 
     data_set: str
     run: str
@@ -60,10 +60,10 @@ class History:
     def data_sets(self) -> dict[str, list[HistoryRow]]:
         """The runs of each data set, by its name."""
         names = sorted({*(row.data_set for row in self.rows), *self.promotions, *self.damage})
-        found: dict[str, list[HistoryRow]] = {name: [] for name in names}
+        runs: dict[str, list[HistoryRow]] = {name: [] for name in names}
         for row in self.rows:
-            found[row.data_set].append(row)
-        return found
+            runs[row.data_set].append(row)
+        return runs
 
     def of(self, name: str) -> History:
         """Return the history of one data set; InputError if there is none of that name."""
@@ -76,7 +76,7 @@ class History:
 
 
 def run_history(name: str | None = None, *, store: str | Path = "chaffinch-store") -> pd.DataFrame:
-    """Return the runs of a store over time, with what each found.
+    """Return the runs of a store over time, with their verdicts, losses and columns.
 
     Parameters
     ----------
@@ -134,12 +134,12 @@ def history_of(store: Store) -> History:
     rows = [_row(run, promotions) for run in reversed(store.runs())]
     # a table may be promoted under another name than its own, and then all its runs belong to it
     of_source = {row.source: put_in_use[row.run][0] for row in rows if row.run in put_in_use}
-    found = []
+    named = []
     for row in rows:
         known = row.data_set or of_source.get(row.source) or _name_of(row.source)
         name, when = put_in_use.get(row.run, (known, ""))
-        found.append(replace(row, data_set=name, promoted=when, is_in_use=row.run in in_use))
-    return History(store.path.name, tuple(found), promotions, damage)
+        named.append(replace(row, data_set=name, promoted=when, is_in_use=row.run in in_use))
+    return History(store.path.name, tuple(named), promotions, damage)
 
 
 def _name_of(source: str) -> str:

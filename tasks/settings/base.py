@@ -116,17 +116,21 @@ Size = Annotated[
 ]
 
 
-def _as_list(value: Any, info: ValidationInfo) -> Any:
-    """Return a number as a list of a single number."""
+def as_list(value: Any) -> Any:
+    """Return a number as a list of a single number; anything else unchanged."""
+    return (value,) if isinstance(value, Real) and not isinstance(value, bool) else value
+
+
+def _sizes_as_list(value: Any, info: ValidationInfo) -> Any:
     if isinstance(value, str | bool):
         raise ValueError(
             f"{info.field_name} must be a whole number of features, a share below 1, or a list of "
             f"such, but is {short_repr(value)}"
         )
-    return (value,) if isinstance(value, Real) else value
+    return as_list(value)
 
 
-Sizes = Annotated[tuple[Size, ...], Field(min_length=1), BeforeValidator(_as_list)]
+Sizes = Annotated[tuple[Size, ...], Field(min_length=1), BeforeValidator(_sizes_as_list)]
 
 
 def _check_store_named(value: Any) -> Any:

@@ -7,7 +7,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 from chaffinch.tasks.selection import models
-from chaffinch.tasks.selection.attribution import attributions
+from chaffinch.tasks.selection.attribution import attributions, attributions_by_block
 from chaffinch.tasks.selection.core import Rows, Schema
 from chaffinch.tasks.selection.losses import Loss, resolve_loss
 
@@ -115,6 +115,20 @@ def test_trees_attributions_add_up_to_what_the_model_takes_off_the_loss(
     taken_off = loss(rows.y, constant, rows.weight) - np.average(least, weights=rows.weight)
     within = 1e-5 if name == "xgboost" else 1e-10  # it adds in float32
     assert attributions(model, rows, loss).sum() == pytest.approx(taken_off, rel=within)
+
+
+@pytest.mark.parametrize("name", ["lightgbm", "linear"])
+@pytest.mark.parametrize("n_classes", [0, 2, 4])
+def test_each_block_of_rows_adds_its_part(name, n_classes):
+    model, rows = fitted(name, n_classes, TREES.get(name, {})), table(4, n_classes)
+    loss = resolve_loss(None, model.schema)
+    parts = [slice(0, 7), slice(7, 120), slice(120, 300)]
+    blocks = attributions_by_block(model, rows, loss, parts)
+    np.testing.assert_allclose(blocks.sum(axis=0), attributions(model, rows, loss), atol=1e-12)
+    # a block's part does not depend on how the other rows are parted
+    others = [slice(0, 7), slice(7, 200), slice(200, 300)]
+    np.testing.assert_array_equal(blocks[0], attributions_by_block(model, rows, loss, others)[0])
+    assert (blocks[1] != blocks[2]).any()
 
 
 @pytest.mark.parametrize("n_classes", [0, 2, 4])

@@ -106,11 +106,11 @@ class Ranking(Method):
 
     @model_validator(mode="after")
     def _sizes_or_a_lowest_score(self) -> Self:
-        given = {name: value for name in self.aims if (value := getattr(self, name)) is not None}
-        if len(given) > 1:
-            values = map(numbers_in_words, given.values())
+        aims = {name: value for name in self.aims if (value := getattr(self, name)) is not None}
+        if len(aims) > 1:
+            values = map(numbers_in_words, aims.values())
             raise ValueError(
-                f"{' and '.join(given)} exclude each other but are {' and '.join(values)}; give "
+                f"{' and '.join(aims)} exclude each other but are {' and '.join(values)}; give "
                 "one of them"
             )
         return self

@@ -22,6 +22,7 @@ class GroupedMaskedLoss:
     def __init__(self, engine: MaskedLoss, groups: Sequence[NDArray[np.int64]]) -> None:
         # `engine` must be new; `groups` do not overlap
         self._whole, self._groups = engine, groups
+        self._is_joined = isinstance(engine, TreeEngine)
         self._engine = engine.joined(groups) if isinstance(engine, TreeEngine) else engine
         self._group_of = {int(j): group for group in groups for j in group}
         self._mask = engine.mask
@@ -44,7 +45,7 @@ class GroupedMaskedLoss:
             return np.where(begun, self.loss, np.inf)
         losses = self._engine.without_each()
         groups = [group for group in self._groups if present[group].any()]
-        if isinstance(self._engine, TreeEngine):
+        if self._is_joined:
             for group in groups:
                 losses[group] = losses[group.min()]
             return losses
