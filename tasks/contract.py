@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -17,9 +18,11 @@ from pydantic import (
 )
 
 from chaffinch.errors import StorageError
+from chaffinch.storage.column_names import nearest
 from chaffinch.storage.files import FORMAT_VERSION, parse_json
+from chaffinch.tasks.data.reselection_fit import NO_COLUMN
 from chaffinch.tasks.data.roles import TargetType, labels_of
-from chaffinch.tasks.settings.columns import HistorySettings
+from chaffinch.tasks.settings.columns import ROW_ROLES, HistorySettings
 from chaffinch.tasks.settings.reselection import FeatureKind
 from chaffinch.tasks.statistics.bootstrap import Interval, SignTest
 from chaffinch.tasks.statistics.verdict import Accuracy, is_nothing_to_select_from
@@ -268,6 +271,32 @@ class Contract(_Part):
     def judged_losses(self) -> PartLoss:
         """The losses that the comparison is of."""
         return self.losses[self.judged_on]
+
+    def gone_from(
+        self, newer: Contract, kinds: Mapping[str, str], categories: Mapping[str, Collection[str]]
+    ) -> dict[str, str]:
+        """Return which kept features the newer rows lack, and why.
+
+        `kinds` are "number", "boolean" or "category" of the newer rows' features, `categories` the
+        categories that they have.
+        """
+        reasons = {column.name: column.reason for column in newer.dropped}
+        for role in ROW_ROLES:
+            reasons[newer.settings["columns"].get(role)] = f"the {role} column now"
+        gone = {}
+        for feature in self.kept:
+            name, kind = feature.name, feature.kind
+            now = kinds.get(name, kind)
+            # a database may write true and false as 1 and 0; early contracts call both numbers
+            is_alike = {kind, now} <= {"number", "boolean"} and feature.values != "number"
+            if name not in newer.candidates:
+                renamed = nearest(name, sorted({*newer.candidates} - {*self.candidates}))
+                gone[name] = reasons.get(name) or f"{NO_COLUMN}{renamed}"
+            elif kind != now and not is_alike:
+                gone[name] = f"was a {kind}, is a {now} now"
+            elif name in categories and set(categories[name]).isdisjoint(feature.categories or ()):
+                gone[name] = "has none of its former categories now"
+        return gone
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of ``selection.json`` as a new dictionary of plain values."""

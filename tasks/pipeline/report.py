@@ -23,7 +23,13 @@ from chaffinch.tasks.reporting.forms import as_html, as_json, as_markdown
 from chaffinch.tasks.reporting.page import report_of
 from chaffinch.tasks.reporting.search import elimination_chart_of
 from chaffinch.tasks.settings.method import declared
-from chaffinch.tasks.statistics.drift import FeatureDrift, drift_between, rescalings
+from chaffinch.tasks.statistics.drift import (
+    FeatureDrift,
+    drift_between,
+    emptyings,
+    rescalings,
+    unseen_categories,
+)
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -134,7 +140,7 @@ def _difference(
     either = list(dict.fromkeys([*second, *first]))[:_MOST_FEATURES]
     is_same_table = before.dataset.hash == after.dataset.hash
     drift: list[dict[str, Any]] = []
-    rescaled: dict[str, str] = {}
+    misfits = {"Gone": before.gone_from(after, run.kinds, run.description.categories)}
     why_no_drift = "both runs have the same table" if is_same_table else ""
     if not is_same_table:
         try:
@@ -146,7 +152,10 @@ def _difference(
             target = after.target.name
             names = (*either, target)
             moved = [*filter(None, (drift_between(older, run.dataset, name) for name in names))]
-            rescaled = rescalings(moved, {*first, target})
+            of_former = {*first, target}
+            misfits["Mostly missing now"] = emptyings(moved, of_former)
+            misfits["Another scale, perhaps another unit"] = rescalings(moved, of_former)
+            misfits["New categories"] = unseen_categories(moved, of_former)
             drift = _drift_rows(
                 moved,
                 {name: len(known) for name, known in categories.items()}
@@ -162,7 +171,7 @@ def _difference(
         "then": _figures(before),
         "now": _figures(after),
         "drift": drift,
-        "rescaled": rescaled,
+        "misfits": {what: columns for what, columns in misfits.items() if columns},
         "why_no_drift": why_no_drift,
     }
 

@@ -191,6 +191,12 @@ class SelectionRun(StageResults):
         """Schema of the d candidate features."""
         return self.description.schema
 
+    @property
+    def kinds(self) -> dict[str, str]:
+        """The kind of each feature: "number", "boolean" or "category"."""
+        kinds = {"category": "category", "bool": "boolean"}
+        return {n: kinds.get(self.dataset.columns[n], "number") for n in self.description.features}
+
     @cached_property
     def loss(self) -> Loss:
         scorer = self.custom.scorer

@@ -6,7 +6,7 @@ are scored on the rows that judged that run, so that only the sets differ.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from chaffinch.errors import InputError, StorageError
-from chaffinch.storage.column_names import nearest, quoted, quoted_with_reasons
+from chaffinch.storage.column_names import quoted, quoted_with_reasons
 from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.storage.files import path_from
 from chaffinch.storage.runs.store import Run, Store
-from chaffinch.tasks.contract import Target
-from chaffinch.tasks.data.reselection_fit import NO_COLUMN, other_classes
+from chaffinch.tasks.contract import Contract, Target
+from chaffinch.tasks.data.reselection_fit import other_classes
 from chaffinch.tasks.pipeline.judge import Judge, judge_of, predicted
 from chaffinch.tasks.pipeline.run import may_be_own_estimator
 from chaffinch.tasks.pipeline.selection_run import SelectionRun, StageResults
@@ -29,13 +29,17 @@ from chaffinch.tasks.results.previous_run import Former, read_former
 from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.selection.losses import loss_in_words
-from chaffinch.tasks.settings.columns import ROW_ROLES
 from chaffinch.tasks.settings.identity import CustomObjects
 from chaffinch.tasks.settings.selection import SelectionSettings
-from chaffinch.tasks.statistics.drift import FeatureDrift, drift_between, emptyings, rescalings
+from chaffinch.tasks.statistics.drift import (
+    FeatureDrift,
+    drift_between,
+    emptyings,
+    rescalings,
+    unseen_categories,
+)
 from chaffinch.tasks.statistics.verdict import CONFIDENCE, FEWEST_UNITS, Verdict, too_few_units
 
-_KINDS = {"category": "category", "bool": "boolean"}  # of columns; all others are numbers
 Made = TypeVar("Made")
 
 # that refits need
@@ -165,6 +169,14 @@ class Difference:
         return emptyings(self.drift, self._of_former)
 
     @property
+    def unseen(self) -> dict[str, str]:
+        """The first set's features with categories that it does not know, and in how many rows.
+
+        They are in a quarter of the column's values, of 30 or more.
+        """
+        return unseen_categories(self.drift, self._of_former)
+
+    @property
     def _of_former(self) -> list[str]:
         return [drift.feature for drift in self.drift if drift.feature not in self.gained]
 
@@ -226,7 +238,7 @@ def difference_of(
     run, why_no_run = None, why_no_newer
     if newer is not None:
         run, why_no_run = _attempt(lambda: _run_to_refit(after, newer))
-    gone = _gone(before, after, run)
+    gone = _gone(before.contract, after.contract, run)
     loss, why_no_loss = None, "both keep the same features"
     if gained or lost or gone:
         loss, why_no_loss = None, why_no_run
@@ -327,33 +339,11 @@ def _run_to_refit(known: Former, table: Dataset) -> SelectionRun:
     return run
 
 
-def _gone(before: Former, after: Former, run: SelectionRun | None) -> dict[str, str]:
-    """Return which features of the first set the newer rows lack, and why."""
-    contract = after.contract
-    reasons = {column.name: column.reason for column in contract.dropped}
-    for role in ROW_ROLES:
-        reasons[contract.settings["columns"].get(role)] = f"the {role} column now"
-    if run is None:  # a contract has the types of the kept features only
-        now = {feature.name: feature.kind for feature in contract.kept}
-        categories: Mapping[str, Collection[str]] = contract.categories
-    else:
-        columns = run.dataset.columns
-        now = {name: _KINDS.get(columns[name], "number") for name in run.description.features}
-        categories = run.description.categories
-    gone = {}
-    for feature in before.contract.kept:
-        name, kind = feature.name, feature.kind
-        kinds = {kind, now.get(name, kind)}
-        # a database may write true and false as 1 and 0; early contracts call both numbers
-        is_alike = kinds <= {"number", "boolean"} and feature.values != "number"
-        if name not in contract.candidates:
-            renamed = nearest(name, sorted({*contract.candidates} - {*before.contract.candidates}))
-            gone[name] = reasons.get(name) or f"{NO_COLUMN}{renamed}"
-        elif len(kinds) > 1 and not is_alike:
-            gone[name] = f"was a {kind}, is a {now[name]} now"
-        elif name in categories and set(categories[name]).isdisjoint(feature.categories or ()):
-            gone[name] = "has none of its former categories now"
-    return gone
+def _gone(before: Contract, after: Contract, run: SelectionRun | None) -> dict[str, str]:
+    if run is not None:
+        return before.gone_from(after, run.kinds, run.description.categories)
+    kinds = {feature.name: feature.kind for feature in after.kept}  # all that a contract has
+    return before.gone_from(after, kinds, after.categories)
 
 
 def _loss_difference(
@@ -441,6 +431,7 @@ def lines_of_difference(difference: Difference) -> list[str]:
         lines.append(f"  The target {difference.target_change}")
     lines += [f"  Emptied: {visible(name)} ({how})" for name, how in difference.emptied.items()]
     lines += [f"  Rescaled: {visible(name)} ({how})" for name, how in difference.rescaled.items()]
+    lines += [f"  New categories: {visible(name)} ({n})" for name, n in difference.unseen.items()]
     lines += [
         f"  {visible(name)} alone predicts the target; make sure that it is known before the "
         "target is"

@@ -133,6 +133,9 @@ def _misfit(difference: Difference) -> str:
         scale = "another scale, perhaps another unit"
         reasons = quoted_with_reasons(difference.rescaled)
         return f"columns of the promoted contract have {scale}: {reasons}"
+    if difference.unseen:
+        reasons = quoted_with_reasons(difference.unseen)
+        return f"columns of the promoted contract have categories that it does not know: {reasons}"
     return ""
 
 

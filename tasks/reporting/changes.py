@@ -156,8 +156,7 @@ def summarise_promotion(promoted: Mapping[str, Any]) -> str:
         sentences.append(_drift_in_words(promoted["drift"]))
     elif promoted["why_no_drift"]:
         sentences.append(f"Drift was not measured: {promoted['why_no_drift']}")
-    if rescaled := promoted.get("rescaled"):
-        sentences.append(f"Another scale, perhaps another unit: {quoted_with_reasons(rescaled)}")
+    sentences += _misfits_in_words(promoted)
     return " ".join(f"{sentence}." for sentence in sentences)
 
 
@@ -168,12 +167,19 @@ def _features_in_words(promoted: Mapping[str, Any]) -> list[str]:
     }
     n_features = counted(promoted["now"]["n_features"], "feature")
     if not named:
-        return [f"The same {n_features} as in use"]
+        by_name = ", by name" * ("Gone" in promoted.get("misfits", {}))
+        return [f"The same {n_features} as in use{by_name}"]
     before = number(promoted["then"]["n_features"])
     return [
         f"{n_features} in place of {before}",
         *(f"{change}: {names}" for change, names in named.items()),
     ]
+
+
+def _misfits_in_words(promoted: Mapping[str, Any]) -> list[str]:
+    """Return how the newer rows do not fit the promoted contract; runs before 0.2 say nothing."""
+    misfits = promoted.get("misfits", {})
+    return [f"{what}: {quoted_with_reasons(columns)}" for what, columns in misfits.items()]
 
 
 def _losses_in_words(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
@@ -238,7 +244,9 @@ def since_promotion(content: ReportContent) -> Iterator[Block]:
         columns: dict[str, Kind] = {"Feature": "name", "Change": "text"}
         yield folded(Table(caption, columns, changes, file="selection.json"))
     else:
-        yield paragraph("Both keep the same features.")
+        yield paragraph("Both keep features of the same names.")
+    for misfit in _misfits_in_words(promoted):
+        yield paragraph(f"{misfit}.")
     if promoted["drift"]:
         yield folded(_drift_table(promoted["drift"]))
         yield note(

@@ -74,14 +74,14 @@ _UNSEEN = {
 
 
 _MEANING = {
-    "better": "{dropped} of {all} columns may be dropped: without them the model is better, "
+    "better": "{dropped} of {all} features may be dropped: without them the model is better, "
     "{unseen}.",
-    "as good with fewer columns": "{dropped} of {all} columns may be dropped: without them the "
+    "as good with fewer columns": "{dropped} of {all} features may be dropped: without them the "
     "model loses no more than is tolerated, {unseen}.",
-    "worse": "Keep all {all} columns: without the {dropped} dropped ones the model is worse, "
+    "worse": "Keep all {all} features: without the {dropped} dropped ones the model is worse, "
     "{unseen}.",
-    "cannot tell": "It is open whether {dropped} of {all} columns may be dropped: without them the "
-    "model is neither shown to be as good nor shown to be worse, {unseen}.",
+    "cannot tell": "It is open whether {dropped} of {all} features may be dropped: without them "
+    "the model is neither shown to be as good nor shown to be worse, {unseen}.",
 }
 
 

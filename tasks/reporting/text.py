@@ -190,6 +190,7 @@ def made_from(content: ReportContent) -> str:
 
 
 _LITTLE = 0.4  # stability below which folds are said to agree little
+_NEARLY_ALL = 0.9  # of the features, by the mean fold
 
 
 def stability_in_words(contract: Contract) -> str | None:
@@ -203,8 +204,9 @@ def stability_in_words(contract: Contract) -> str | None:
         f"{stability.n_folds} folds keep the same features, 0 as by chance)."
     )
     # of folds that keep nearly all, the index is that of the few left out
-    is_all = len(contract.features) == len(contract.candidates)
-    return f"{sentence} {little}" if stability.index < _LITTLE and not is_all else sentence
+    n_kept = sum(stability.share_of_folds.values())
+    is_nearly_all = n_kept > _NEARLY_ALL * len(contract.candidates)
+    return f"{sentence} {little}" if stability.index < _LITTLE and not is_nearly_all else sentence
 
 
 def how_stable(contract: Contract) -> str:

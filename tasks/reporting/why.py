@@ -220,14 +220,17 @@ class _Known:
             return f"{place}; its probability is {number(scores[name])}" if scores else place
         by_score = content.scores is not None and not content.traits.score_is_place
         rank = f"rank {number(self.rank[name])} of {n}{' by score' * by_score}"
+        lowest = self._contract.settings["method"].get("min_score")
+        if lowest is not None and content.scores is not None:
+            least = f"of which {number(lowest)} is the least to keep"
+            rank = f"{rank}, {number(content.scores[name])}, {least}"
         if content.n_kept == content.n_candidates:
             return f"{rank}; all are kept"
         if content.is_constrained:
             return f"{rank}; the constraints chose {number(content.n_kept)}"
         first = "the first " * (self._last_kept == content.n_kept)  # the keep list has others
-        return (
-            f"{rank}; {first}{number(content.n_kept)} {'is' if content.n_kept == 1 else 'are'} kept"
-        )
+        are = "is" if content.n_kept == 1 else "are"
+        return f"{rank}; {first}{number(content.n_kept)} {are} kept"
 
     @cached_property
     def _prices(self) -> list[tuple[int, float | None]]:

@@ -28,6 +28,8 @@ _CATEGORY = "category"
 _OTHER_SCALE, _FEWEST_VALUES = 30.0, 30
 # a tenth of the values that a column had: far below what a season or a late delivery leaves out
 _EMPTIED = 0.1
+# what a shop opens or a supplier adds from night to night stays far below
+_UNSEEN = 0.25
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class FeatureDrift:
     # the larger absolute value of the 5 and 95 % quantiles; None for a category or few values
     reach_before: float | None = None
     reach_after: float | None = None
+    unseen_after: float = 0.0  # share of the values in categories that the first table lacks
 
     @property
     def has_other_scale(self) -> bool:
@@ -57,6 +60,11 @@ class FeatureDrift:
         # the column may have no value now: its number of rows is not known then, nor needed
         n_rows = self.values_after / present if present else math.inf
         return is_emptied(1 - self.missing_before, present, n_rows)
+
+    @property
+    def is_mostly_unseen(self) -> bool:
+        """Whether a quarter of the values, of 30 or more, are in categories not seen before."""
+        return self.unseen_after >= _UNSEEN and self.values_after >= _FEWEST_VALUES
 
 
 def drift_between(before: Dataset, after: Dataset, feature: str) -> FeatureDrift | None:
@@ -81,16 +89,16 @@ def drift_between(before: Dataset, after: Dataset, feature: str) -> FeatureDrift
     before_missing, after_missing = (float(np.isnan(vector).mean()) for vector in vectors)
     first, second = (vector[~np.isnan(vector)] for vector in vectors)
     measure: Measure = "total variation" if is_category else "Kolmogorov-Smirnov"
-    distance = None
+    distance, unseen = None, 0.0
     reaches = (None, None) if is_category else (reach(first), reach(second))
     if len(first) and len(second):
         if is_category:
             distance = total_variation(first, second)
+            unseen = float(np.isin(second, first, invert=True).mean())
         else:  # the p-value is not used: take its fastest method
             distance = float(ks_2samp(first, second, method="asymp").statistic)
-    return FeatureDrift(
-        feature, measure, distance, before_missing, after_missing, len(first), len(second), *reaches
-    )
+    missing, n_values = (before_missing, after_missing), (len(first), len(second))
+    return FeatureDrift(feature, measure, distance, *missing, *n_values, *reaches, unseen)
 
 
 def rescalings(drifts: Iterable[FeatureDrift], features: Collection[str]) -> dict[str, str]:
@@ -108,6 +116,15 @@ def emptyings(drifts: Iterable[FeatureDrift], features: Collection[str]) -> dict
         drift.feature: f"{drift.missing_after:.0%} missing, was {drift.missing_before:.0%}"
         for drift in drifts
         if drift.is_emptied and drift.feature in features
+    }
+
+
+def unseen_categories(drifts: Iterable[FeatureDrift], features: Collection[str]) -> dict[str, str]:
+    """Return which of the features have many values in new categories, and how many."""
+    return {
+        drift.feature: f"{drift.unseen_after:.0%} of its values"
+        for drift in drifts
+        if drift.is_mostly_unseen and drift.feature in features
     }
 
 

@@ -49,6 +49,8 @@ def open_workers(
             return client
         from chaffinch.tasks.workers.local_cluster import local_cluster
 
+        if cluster != "auto":  # it has said so
+            logger.info("starting %d workers", n_processes)
         try:
             started = opened.enter_context(local_cluster(n_processes))
         except (OSError, RuntimeError) as error:

@@ -256,6 +256,18 @@ def test_after_a_promotion_the_report_answers_what_changed(promoted, since, tmp_
     assert night["features"] == tuple(second.features)
 
 
+def test_a_promoted_number_that_became_a_category_is_told_of(promoted, since, tmp_path) -> None:
+    first, (_, store) = promoted[1], since
+    name = first.features[0]
+    table = table_of(seed=1)
+    words = np.where(table[name] > 0, "high", "low")
+    newer = file_of(table.assign(**{name: words}), tmp_path / "newer")
+    second = select(newer, keep=first.features, method="correlation", n_features=2, store=store)
+    page = Page((second.folder / "report.html").read_bytes())
+    assert "The same 2 features as in use, by name." in page.text
+    assert f"Gone: {name!r} (was a number, is a category now)." in page.text
+
+
 def test_classes_of_a_target_drift_by_chance_as_categories_do(tmp_path) -> None:
     """By Hoeffding's inequality over all sets of five classes, of which the level is shared."""
     store, random = tmp_path / "store", np.random.default_rng(0)

@@ -141,6 +141,21 @@ def test_a_feature_that_lost_most_of_its_values_is_emptied(before, store):
     assert left(0.2) == []
 
 
+def test_many_values_in_new_categories_are_unseen(store):
+    def table(names, seed):
+        random = np.random.default_rng(seed)
+        made = pd.DataFrame({"kind": random.choice(names, 300), "x": random.normal(size=300)})
+        return made.assign(y=made["x"] + (made["kind"] == "a") + random.normal(size=300) / 9)
+
+    def unseen(*names):
+        newer = run_of(table(names, 1), store, keep=["kind"])
+        return chaffinch.difference(before, newer).unseen
+
+    before = run_of(table(["a", "b"], 0), store, keep=["kind"])
+    assert unseen("a", "b", "c") == {"kind": "36% of its values"}
+    assert unseen("a", "b", *"a" * 5, *"b" * 5, "c") == {}
+
+
 def test_other_classes_of_the_target_are_a_change_of_it(store):
     def of_classes(*names, seed=0):
         table = causes("x1", "x2", seed=seed)

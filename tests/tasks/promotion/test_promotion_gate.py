@@ -53,6 +53,7 @@ SMALLER = {"gained": (), "n_after": 9, "share_changed": 0.1}
 LARGER = {"lost": (), "n_after": 11, "share_changed": 1 / 11}
 NONE_CHANGED = {"gained": (), "lost": (), "share_changed": 0.0, "loss": None}
 
+UNSEEN = FeatureDrift("c", "total variation", 0.3, 0, 0, 100, 100, unseen_after=0.25)
 RESCALED = FeatureDrift("c", "Kolmogorov-Smirnov", 1.0, 0.0, 0.0, 100, 100, 1.5, 150.0)
 EMPTIED = FeatureDrift("c", "Kolmogorov-Smirnov", 0.1, 0.02, 0.95, 980, 50)
 
@@ -118,6 +119,10 @@ TABLE = [
     (replace(ONE_CHANGED, **NONE_CHANGED, drift=(RESCALED,)), "wait", "columns of the promoted"),
     (with_interval(-0.3, -0.1, BETTER, drift=(replace(RESCALED, feature="b"),)), "promote", "its"),
     (with_interval(-0.3, -0.1, BETTER, drift=(replace(RESCALED, reach_after=44),)), "promote", ""),
+    # a quarter of the values or more are in categories not seen before
+    (replace(ONE_CHANGED, **NONE_CHANGED, drift=(UNSEEN,)), "wait",
+     "columns of the promoted contract have categories that it does not know: 'c' (25% of its"),
+    (with_interval(-0.3, -0.1, BETTER, drift=(replace(UNSEEN, unseen_after=0.24),)), "promote", ""),
     (replace(ONE_CHANGED, loss=replace(LOSS, units=19)), "wait", "At least 20 rows, groups"),
     (replace(ONE_CHANGED, loss=replace(LOSS, units=20)), "promote", "its loss is lower"),
     (replace(ONE_CHANGED, loss=None, why_no_loss="no table"), "wait",

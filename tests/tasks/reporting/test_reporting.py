@@ -201,11 +201,11 @@ def test_sizes_asked_for_are_shown_as_numbers_or_shares() -> None:
 @pytest.mark.parametrize(
     ("verdict", "meaning", "dropped"),
     [
-        ("better", "8 of 12 columns may be dropped: without them the model is better",
+        ("better", "8 of 12 features may be dropped: without them the model is better",
          "May be dropped"),
-        ("as good with fewer columns", "8 of 12 columns may be dropped", "May be dropped"),
-        ("worse", "Keep all 12 columns: without the 8 dropped ones the model is worse", "Dropped"),
-        ("cannot tell", "It is open whether 8 of 12 columns may be dropped", "Dropped"),
+        ("as good with fewer columns", "8 of 12 features may be dropped", "May be dropped"),
+        ("worse", "Keep all 12 features: without the 8 dropped ones the model is worse", "Dropped"),
+        ("cannot tell", "It is open whether 8 of 12 features may be dropped", "Dropped"),
     ],
 )  # fmt: skip
 def test_each_verdict_says_first_what_may_be_dropped(verdict, meaning, dropped) -> None:

@@ -172,6 +172,11 @@ def test_a_search_by_steps_says_at_which_step_and_at_what_loss() -> None:
 def test_a_ranking_says_the_place_by_score_and_a_whole_set_says_that() -> None:
     why = said(ranked(synthetic(numbered(6), 2)))
     assert why["feature 1"] == "Rank 5 of 6 by score; the first 2 are kept."
+    settings = ranked(synthetic(numbered(6), 2)).contract.settings
+    settings = {**settings, "method": {**settings["method"], "min_score": 105}}
+    why = said(with_contract(ranked(synthetic(numbered(6), 2)), settings=settings))
+    least = "Rank 5 of 6 by score, 101.5, of which 105 is the least to keep; the first 2 are kept."
+    assert why["feature 1"] == least
     content = replace(synthetic(numbered(6), 2), path=[], masks=[(1, 2, 0.5)])
     unordered = {"features": [], "dropped": []}
     for key in unordered:
