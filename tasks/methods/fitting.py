@@ -33,6 +33,9 @@ _SHARE = 0.05  # largest share of time for saving checkpoints
 _MOST_CANDIDATES = 20
 
 Fold = tuple[NDArray[np.int64], NDArray[np.int64]]
+# Called after the first fold of tuning with the position of the best candidate, the seconds of each
+# candidate's fit, and their rows.
+OnLeader = Callable[[int, Sequence[float], int], None]
 
 
 @dataclass(frozen=True)
@@ -98,12 +101,9 @@ def tune(
     workers: Workers,
     on_done: OnDone | None = None,
     checkpoints: Checkpoints | None = None,
-    on_leader: Callable[[int], None] | None = None,
+    on_leader: OnLeader | None = None,
 ) -> Tuned:
-    """Choose the hyper-parameters by cross-validation if there are several candidates.
-
-    `on_leader` is called after the first fold with the position of the candidate that is best.
-    """
+    """Choose the hyper-parameters by cross-validation if there are several candidates."""
     candidates = tuning_candidates(recipe, settings, schema, len(rows))
     losses: list[float] | None = None
     if len(candidates) > 1:
@@ -170,7 +170,7 @@ def _cross_validate(
     candidates: list[dict[str, Any]],
     on_done: OnDone | None,
     checkpoints: Checkpoints | None,
-    on_leader: Callable[[int], None] | None,
+    on_leader: OnLeader | None,
 ) -> list[float]:
     n_folds = len(shared.folds)
     # fold by fold: the fits of a few candidates would not tell the time left
@@ -182,6 +182,7 @@ def _cross_validate(
             on_done(len(losses), len(items))
     left = [number for number in range(len(items)) if number not in losses]
     began, spent = monotonic(), 0.0
+    taken: dict[int, float] = {}  # seconds of fits
 
     def keep() -> None:
         nonlocal spent
@@ -195,15 +196,17 @@ def _cross_validate(
 
     try:
         with closing(workers.as_done(_fold_loss, shared, [items[i] for i in left])) as results:
-            for position, loss in results:
-                losses[left[position]] = loss
+            for position, (loss, of_fit) in results:
+                losses[left[position]], taken[left[position]] = loss, of_fit
                 if spent <= _SHARE * (monotonic() - began):
                     keep()
                 if on_done is not None:
                     on_done(len(losses), len(items))
                 of_first = [losses[i] for i in range(len(candidates)) if i in losses]
                 if on_leader is not None and len(of_first) == len(candidates):
-                    on_leader(int(np.argmin(of_first)))
+                    if taken.keys() >= set(range(len(candidates))):  # none by an earlier process
+                        seconds = [taken[i] for i in range(len(candidates))]
+                        on_leader(int(np.argmin(of_first)), seconds, len(shared.folds[0][0]))
                     on_leader = None
     finally:
         keep()
@@ -228,10 +231,15 @@ def _saved_losses(checkpoints: Checkpoints) -> dict[int, float]:
     return {int(number): float(loss) for number, loss in kept["fold_losses"].items()}
 
 
-def _fold_loss(shared: _CrossValidation, item: tuple[dict[str, Any], int]) -> float:
+def _fold_loss(
+    shared: _CrossValidation, item: tuple[dict[str, Any], int]
+) -> tuple[float, float]:
+    """Return the held-out loss of a candidate, and the seconds of its fit."""
     candidate, fold = item
     fitting, held_out_rows = shared.folds[fold]
     recipe = replace(shared.recipe, parameters={**shared.recipe.parameters, **candidate})
+    began = monotonic()
     model = recipe.fit(shared.rows.take(fitting), shared.schema)
+    seconds = monotonic() - began
     held_out = shared.rows.take(held_out_rows)
-    return shared.loss(held_out.y, held_out.predicted_by(model), held_out.weight)
+    return shared.loss(held_out.y, held_out.predicted_by(model), held_out.weight), seconds

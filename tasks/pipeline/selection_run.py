@@ -29,7 +29,7 @@ from chaffinch.tasks.data.splitting.splits import PARTS, Roles, Splits, fold_ind
 from chaffinch.tasks.data.splitting.stratified_split import Index
 from chaffinch.tasks.data.stored_rows import StoredRows, StoredTable
 from chaffinch.tasks.data.table_check import TableDescription
-from chaffinch.tasks.methods.fitting import Fold, Recipe, loss_of, recipe_of
+from chaffinch.tasks.methods.fitting import Fold, OnLeader, Recipe, loss_of, recipe_of
 from chaffinch.tasks.methods.protocol import Problem
 from chaffinch.tasks.methods.refits import Refit
 from chaffinch.tasks.pipeline.memory import is_in_files
@@ -170,7 +170,7 @@ class SelectionRun(StageResults):
         self.source = ""  # name of the file or table that was read
         self.base_fit_seconds: float | None = None  # None if an earlier process fitted it
         # called with the position of tuning's best candidate so far
-        self.on_leader: Callable[[int], None] | None = None
+        self.on_leader: OnLeader | None = None
         self.on_fits: Callable[[Sequence[int]], None] | None = None  # see `Problem`
         self.promoted_as: str | None = None  # by default the name of that table
         self._loaded = loaded

@@ -19,6 +19,7 @@ from chaffinch.tasks.statistics.bootstrap import seconds_of_interval
 _ROWS, _VALUES = 250, 4_000_000  # rows of the smallest and values of the largest timed fit
 _LONG_ENOUGH, _VERY_LONG = 0.3, 1.0  # seconds of a fit, to extrapolate from
 _REPEATS = 3  # of a fit that is shorter
+_CANDIDATES = 4  # of tuning, that are timed: the first fold tells the others
 _BEFORE_ESTIMATE = ("split", "train_base_model")
 _LEAST_VALUES = 100_000  # of a table; a run on fewer takes seconds
 _LONG = 600  # seconds; a longer run has a warning
@@ -89,10 +90,13 @@ class TimeEstimate:
         known = _total(estimate)
         return estimate, "" if known < _LONG or _is_tuned(run) else _warning(run, estimate, known)
 
-    def _expect_of(self, leader: int) -> None:
-        """Expect that the candidate of tuning that leads stays the best."""
+    def _expect_of(self, leader: int, seconds: Sequence[float], n_rows: int) -> None:
+        """Expect that the other folds take as long, and that the candidate that leads is best."""
         if self._timed is not None:
-            self._timed = replace(self._timed, tuned=self._timed.of_candidates[leader])
+            of_candidates = [taken / self._timed.seconds(n_rows) for taken in seconds]
+            self._timed = replace(
+                self._timed, of_candidates=of_candidates, tuned=of_candidates[leader]
+            )
             self._run.progress.expect(self._seconds(self._timed))
 
     def _expect_fits(self, searched: Sequence[int]) -> None:
@@ -183,17 +187,16 @@ def _timed_fits(run: SelectionRun) -> _TimedFits | None:
     try:
         (few, few_time), (many, many_time) = _time_two_fits(run, recipe, min(most, len(rows)))
         narrow_time = _time_fit(run, recipe, many, narrow)
-        times = [
-            _time_fit(run, replace(recipe, parameters={**recipe.parameters, **some}), few)
-            for some in tuned
-        ]
+        recipes = [replace(recipe, parameters={**recipe.parameters, **some}) for some in tuned]
+        apart = max(1, len(recipes) // _CANDIDATES)
+        times = [_time_fit(run, some, few) for some in recipes[::apart]]
     except InputError:  # such as a rare class in none of the few rows
         return None
     # at most in proportion to the rows, since a busy machine may have slowed a fit
     per_row = float(np.clip((many_time - few_time) / (many - few), 0, many_time / many))
     width = narrow / n_features
     fixed = np.clip((narrow_time / many_time - width) / (1 - width), 0, 1) if width < 1 else 0.0
-    of_candidates = [time / few_time for time in times] or [1.0]
+    of_candidates = [float(np.mean(times)) / few_time] * len(tuned) if times else [1.0]
     return _TimedFits(
         many,
         n_features,
@@ -201,20 +204,20 @@ def _timed_fits(run: SelectionRun) -> _TimedFits | None:
         per_row,
         float(fixed),
         of_candidates,
-        float(np.mean(of_candidates)),
+        of_candidates[0],
     )
 
 
 def _time_two_fits(run: SelectionRun, recipe: Recipe, most: int) -> list[tuple[int, float]]:
     """Return the rows and seconds of two fits, of up to `most` rows.
 
-    The larger has a quarter of them and takes long enough, or takes very long.
+    The larger has half of them and takes long enough, or takes very long.
     """
     n = min(_ROWS, most // 2)
     _time_fit(run, recipe, n, repeats=1)  # loads libraries
     while n < most:
         seconds = _time_fit(run, recipe, n, repeats=1)
-        if seconds > _VERY_LONG or (seconds > _LONG_ENOUGH and n >= most / 4):
+        if seconds > _VERY_LONG or (seconds > _LONG_ENOUGH and n >= most / 2):
             break
         n = min(2 * n, most)
     return [(rows, _time_fit(run, recipe, rows)) for rows in (n // 2, n)]
