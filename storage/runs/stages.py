@@ -190,7 +190,7 @@ class StageRecord:
         if reason:
             raise StorageError(
                 f"{name} of run {self.folder.name!r} {reason}; "
-                "run the same command again to replace it"
+                "make the same selection again to replace it"
             )
         return content
 
@@ -355,7 +355,7 @@ class Run:
             return [_read(path, self.folder) for path in _manifests(self.folder)]
         except FileNotFoundError as error:
             raise StorageError(
-                f"{error.filename} is missing; run the same command again to replace it"
+                f"{error.filename} is missing; make the same selection again to replace it"
             ) from error
 
     def record(self, stage: str) -> StageRecord | None:

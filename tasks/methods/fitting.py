@@ -231,9 +231,7 @@ def _saved_losses(checkpoints: Checkpoints) -> dict[int, float]:
     return {int(number): float(loss) for number, loss in kept["fold_losses"].items()}
 
 
-def _fold_loss(
-    shared: _CrossValidation, item: tuple[dict[str, Any], int]
-) -> tuple[float, float]:
+def _fold_loss(shared: _CrossValidation, item: tuple[dict[str, Any], int]) -> tuple[float, float]:
     """Return the held-out loss of a candidate, and the seconds of its fit."""
     candidate, fold = item
     fitting, held_out_rows = shared.folds[fold]

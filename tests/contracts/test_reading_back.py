@@ -79,7 +79,7 @@ def test_a_changed_file_is_refused_by_name_and_mended_by_the_same_command(name, 
         store,
         run,
         f"{name} of run {run.name!r} has changed since it was written; "
-        "run the same command again to replace it",
+        "make the same selection again to replace it",
     )
     before = {path.stem: path.stat().st_mtime_ns for path in (run / "stages").iterdir()}
     again(store)
@@ -97,7 +97,7 @@ def test_a_missing_file_is_refused_by_name_and_mended_by_the_same_command(name, 
     refused(
         store,
         run,
-        f"{name} of run {run.name!r} is missing; run the same command again to replace it",
+        f"{name} of run {run.name!r} is missing; make the same selection again to replace it",
     )
     again(store)
     assert chaffinch.load_run(run.name, store=store).run == run.name
@@ -110,7 +110,7 @@ def test_the_command_line_says_the_same(finished):
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
         f"Error: selection.json of run {run.name!r} has changed since it was written; "
-        "run the same command again to replace it\n"
+        "make the same selection again to replace it\n"
     )
 
 

@@ -315,7 +315,7 @@ def test_a_file_is_read_only_as_it_was_written(finished: Run) -> None:
     (record,) = finished.records()
     assert record.read("model.txt") == b"tree"
     path = finished.folder / "model.txt"
-    remedy = "run the same command again to replace it"
+    remedy = "make the same selection again to replace it"
     path.write_bytes(b"tre!")
     with pytest.raises(StorageError) as changed:
         record.read("model.txt")
