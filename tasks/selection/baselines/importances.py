@@ -33,9 +33,11 @@ def select_from_model(model: FittedModel, asked_by: str = "select_from_model") -
     """Score as scikit-learn's SelectFromModel ranks.
 
     LightGBM and XGBoost by the total gain of a feature's splits; an estimator by its
-    `feature_importances_`, or else its absolute `coef_`, summed over the classes and over the
-    columns that a category becomes. Raises InputError, in the name of the method `asked_by`, if the
-    model has no importances, or one that is not finite.
+    `feature_importances_`, or else its absolute `coef_`, summed over the classes. Of a category,
+    whose values become columns, it takes the standard deviation of their `coef_`: by that its
+    part of the prediction varies, as the prediction varies by `coef_` with a scaled number.
+    Raises InputError, in the name of the method `asked_by`, if the model has no importances, or one
+    that is not finite.
     """
     scores = model.importances()
     if scores is None:

@@ -638,6 +638,12 @@ class ScikitLearnModel(Model):
             return None
         by_feature = np.zeros(len(self.schema.features))
         np.add.at(by_feature, features, by_column)
+        if not hasattr(self.estimator, "feature_importances_"):
+            coefficients = np.atleast_2d(coefficients_of(self.estimator))
+            for j in np.flatnonzero(self.schema.n_categories):
+                # a sum would grow with the number of categories, whatever they tell
+                of_categories = coefficients[:, features == j]
+                by_feature[j] = of_categories.std(axis=1).sum() if of_categories.size else 0.0
         return by_feature
 
     def to_files(self) -> dict[str, bytes]:

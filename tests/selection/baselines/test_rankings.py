@@ -360,14 +360,27 @@ def test_gains_that_are_not_finite_are_refused_and_never_ranked(name) -> None:
         select_from_model(larger)
 
 
-def test_coefficients_are_summed_over_classes_and_over_a_categorys_columns() -> None:
+def test_coefficients_are_summed_over_classes_and_those_of_a_category_are_deviations() -> None:
     rows, schema = synthetic(3)
     model = models.fit("linear", rows, schema, {}, seed=0)
-    coefficients = np.abs(model.estimator.coef_).sum(axis=0)  # a, b, d; then three colours
+    coefficients = model.estimator.coef_  # (3, 6): a, b, d; then three colours
     scores = select_from_model(model)
-    np.testing.assert_allclose(scores[[0, 1, 3]], coefficients[:3])
-    assert scores[2] == pytest.approx(coefficients[3:].sum())
+    np.testing.assert_allclose(scores[[0, 1, 3]], np.abs(coefficients[:, :3]).sum(axis=0))
+    assert scores[2] == pytest.approx(coefficients[:, 3:].std(axis=1).sum())
     assert scores[4] == 0  # a constant is left out
+
+
+@pytest.mark.parametrize("n_categories", [2, 40])
+def test_a_category_scores_in_a_line_as_its_effect_varies(n_categories) -> None:
+    """The effect is that of a number; a category of noise has a score that ends with the noise."""
+    random = np.random.default_rng(0)
+    codes = random.integers(0, n_categories, (20_000, 2)).astype(float)
+    effects = random.normal(size=n_categories)
+    y = effects[codes[:, 0].astype(int)] + 0.1 * random.normal(size=len(codes))
+    schema = Schema(("true", "noise"), (n_categories,) * 2)
+    scores = select_from_model(models.fit("linear", Rows(codes, y), schema, {}, seed=0))
+    assert scores[0] == pytest.approx(effects.std(), rel=0.01)
+    assert scores[1] < 0.01
 
 
 @pytest.mark.parametrize("name", ["mlp", "HistGradientBoostingRegressor", "KNeighborsRegressor"])
