@@ -21,7 +21,8 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -231,14 +232,12 @@ class Auto(Method):
         # a tolerance alone asks what is of use
         needs_attributions = tolerance is not None and not self.exactly
         held_out = _HeldOut(search, problem, models, needs_attributions=needs_attributions)
-        curve, rising = held_out.curve(), search.sizes[:0:-1]
-        for start in range(0, len(rising), _SIZES_AT_ONCE):
-            n_done = len(needed) + n_orders + held_out.n_refits
-            held_out.refit(orders, rising[start : start + _SIZES_AT_ONCE], partial(on_fit, n_done))
-            curve = held_out.curve()
-            curves = [curve, *map(curve.without, search.judged)]
-            if all(fold.is_settled(tolerance, at_most=search.most) for fold in curves):
-                break
+        curve, n_done = held_out.curve(), len(needed) + n_orders
+        with closing(held_out.refit(orders, partial(on_fit, n_done))) as curves:
+            for curve in curves:
+                of_folds = [curve, *map(curve.without, search.judged)]
+                if all(fold.is_settled(tolerance, at_most=search.most) for fold in of_folds):
+                    break
         on_fit(n_fits, n_orders, n_orders)
         if not problem.keep and not any(model.used_features.any() for model in models.values()):
             raise unused_features_error(problem, float(curve.means[0]))
@@ -507,7 +506,6 @@ class _HeldOut:
         self._predictions: dict[tuple[int, int], Floats] = {}
         self._losses: dict[tuple[int, int], Floats] = {}
         self._masks: dict[tuple[int, int], Mask] = {}
-        self.n_refits = 0
         self._blocks = {f: _Blocks.of(self._units[search.folds[f][1].index]) for f in search.inner}
         items = [(models[search.left_out(f)], f, blocks) for f, blocks in self._blocks.items()]
         self._taken_off: list[Floats | None] = []
@@ -519,17 +517,31 @@ class _HeldOut:
             self._add(f, 0, self._constant(f))
 
     def refit(
-        self, orders: Mapping[int | None, Sequence[int]], sizes: Sequence[int], on_fit: OnDone
-    ) -> None:
-        """Refit outside each outer fold on the features that leave last in its order."""
+        self, orders: Mapping[int | None, Sequence[int]], on_fit: OnDone
+    ) -> Generator[SizeCurve, None, None]:
+        """Refit outside each outer fold on the features that leave last, from the smallest size.
+
+        Yields the curve after every `_SIZES_AT_ONCE` sizes. Workers without work refit larger sizes
+        meanwhile; their losses join the curve in their turn, so that the number of workers does not
+        change the choice.
+        """
         search = self._search
-        items = [(f, size) for f in search.inner for size in sizes]
+        items = [(f, size) for size in search.sizes[:0:-1] for f in search.inner]
         masks = [(f, search.mask(orders[f], size)) for f, size in items]
-        self._masks |= {item: mask for item, (_, mask) in zip(items, masks, strict=True)}
-        refitted = self._problem.workers.map(_refit_and_predict, search, masks, on_fit)
-        for (f, size), predictions in zip(items, refitted, strict=True):
-            self._add(f, size, predictions)
-        self.n_refits += len(items)
+        n_at_once = _SIZES_AT_ONCE * len(search.inner)
+        turns = [range(len(items))[i : i + n_at_once] for i in range(0, len(items), n_at_once)]
+        ready: dict[int, Floats] = {}
+        refitted = self._problem.workers.as_done(_refit_and_predict, search, masks)
+        with closing(refitted) as results:
+            for n_done, (number, predictions) in enumerate(results, 1):
+                ready[number] = predictions
+                on_fit(n_done, len(items))
+                while turns and ready.keys() >= set(turns[0]):
+                    for i in turns.pop(0):
+                        (f, mask), (_, size) = masks[i], items[i]
+                        self._masks[f, size] = mask
+                        self._add(f, size, ready.pop(i))
+                    yield self.curve()
 
     def curve(self) -> SizeCurve:
         """Return the losses of each size so far."""

@@ -18,6 +18,7 @@ from chaffinch.tasks.pipeline.progress import STEPS, RunProgress
 from chaffinch.tasks.pipeline.run import select_features
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
+from chaffinch.tasks.workers.interface import InProcess
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 LINEAR = ModelSettings(name="LinearRegression", tuning="none")
@@ -277,6 +278,24 @@ def test_workers_change_no_bit(run_of, two_workers):
     here = run.method.search(context)
     there = run.method.search(replace(context, workers=two_workers))
     assert there == here
+
+
+class _Ahead(InProcess):
+    """Workers that finish the fits of many sizes, the larger ones first, before they are needed."""
+
+    def as_done(self, function, shared, items):
+        results = [(number, function(shared, item)) for number, item in enumerate(items)]
+        yield from reversed(results)
+
+
+def test_fits_that_are_ready_before_their_turn_change_no_bit(run_of):
+    run = run_of(table_of(n_rows=120))
+    context = run.problem("optimise_mask")
+    here, ahead = (
+        run.method.search(replace(context, workers=workers)) for workers in (InProcess(), _Ahead())
+    )
+    assert len(here.facts["sizes"]) < 8  # the larger sizes were not needed
+    assert ahead == here
 
 
 def test_where_all_features_are_kept_the_verdict_says_why():
