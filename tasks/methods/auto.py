@@ -33,7 +33,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import ConfigDict, model_validator
 
-from chaffinch.errors import NotCovered
 from chaffinch.tasks.data.splitting.stratified_split import Index
 from chaffinch.tasks.data.stored_rows import RowNumbers, packed_index
 from chaffinch.tasks.methods.paths import of_ranking
@@ -449,17 +448,7 @@ def _judge(search: _Search, model: FittedModel, fold: int) -> FoldJudge:
     off_loss = attributions(model, rows, search.refit.loss)
     if off_loss is not None and not np.isfinite(off_loss).all():
         off_loss = None
-    if off_loss is not None and search.refit.schema.categorical and _is_linear(model):
-        # coefficients of the levels of a category, 0 or 1, are no match for those of numbers
-        importances = np.maximum(off_loss, 0)
     return FoldJudge(engine, weight, importances, model.used_features, off_loss)
-
-
-def _is_linear(model: FittedModel) -> bool:
-    try:
-        return len(model.dense().weights) == 1
-    except NotCovered:
-        return False
 
 
 @dataclass(frozen=True)
