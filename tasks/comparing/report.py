@@ -72,7 +72,10 @@ def render_comparison(summary: Summary, *, name: str) -> bytes:
         name=name,
         scope=_scope(summary),
         overall=text.verdict_over(summary.tables) if is_long else None,
-        sentences=[(t.table, t.model, text.verdicts_of(t)) for t in summary.tables],
+        sentences=[
+            (t.table, t.model, text.recommendation_of(t), text.verdicts_of(t))
+            for t in summary.tables
+        ],
         first=verdicts(summary.tables[0]) if is_single else verdict_counts(summary),
         tolerance=share(summary.planned.tolerance),
         contents=[
@@ -204,6 +207,7 @@ def how_to_read_it(summary: Summary) -> Iterator[Block]:
             "with the variance corrected for that (Nadeau and Bengio 2003), and takes "
             f"{FEWEST_PAIRS} pairs at least. It is about other rows of the same kind, not about "
             "other tables.",
+            "Pairs": "are the cells that have the loss of the method and that with all features.",
             "Corrected p": "is the p value of a difference of zero, corrected for all methods and "
             "sizes of the same table and model (Holm 1979). The verdict goes by it, at 5 %, so "
             "that one lucky method of many is no win. The p values of a difference to the "
@@ -262,17 +266,17 @@ def verdicts(table: TableSummary) -> Table:
     by_verdict = [o for verdict in VERDICTS for o in table.rivals if o.verdict == verdict]
     rows = [
         (
-            *_named(outcome),
+            text.name_of(outcome.contender, table.contenders),
+            number(outcome.n_features),
             str(outcome.verdict).replace(" ", "\N{NO-BREAK SPACE}"),
-            *_difference(outcome),
             text.reason_of(outcome, table),
+            *_difference(outcome),
         )
         for outcome in by_verdict
     ]
-    columns: dict[str, Kind] = {"Method": "name", "Size": "number", "Verdict": "text"}
-    columns |= numbers("Difference", "95 % interval", "Corrected p", "Pairs")
-    caption = f"Verdicts ({loss_in_words(table.loss_name)})"
-    return Table(caption, {**columns, "Why": "text"}, rows)
+    columns: dict[str, Kind] = {"Method": "name", "Kept": "number", "Verdict": "text"}
+    columns |= {"Why": "text", **numbers("Difference", "95 % interval")}
+    return Table(f"Verdicts ({loss_in_words(table.loss_name)})", columns, rows)
 
 
 def figures(table: TableSummary) -> Table:
@@ -284,12 +288,14 @@ def figures(table: TableSummary) -> Table:
             _seconds(outcome.selection_seconds),
             _seconds(outcome.training_seconds),
             number(outcome.n_scored),
+            number(outcome.difference.n_pairs if outcome.difference else None),
+            number(outcome.corrected_p),
         )
         for outcome in table.outcomes
     ]
     columns: dict[str, Kind] = {"Method": "name"}
     columns |= numbers("Size", "Kept", "Mean loss", "Deviation", "Stability", "95 % interval")
-    columns |= numbers("Selection, s", "Training, s", "Cells")
+    columns |= numbers("Selection, s", "Training, s", "Cells", "Pairs", "Corrected p")
     return Table("What was measured", columns, rows, 0)
 
 
@@ -327,16 +333,12 @@ def _named(outcome: Outcome) -> tuple[str, str]:
     return text.method_of(contender), number(contender.size)
 
 
-def _difference(outcome: Outcome) -> tuple[str, str, str, str]:
+def _difference(outcome: Outcome) -> tuple[str, str]:
     difference = outcome.difference
     if difference is None:
-        return NOTHING, NOTHING, NOTHING, "0"
-    return (
-        number(difference.mean, "+"),
-        NOTHING if difference.interval is None else interval(difference.interval),
-        number(outcome.corrected_p),
-        number(difference.n_pairs),
-    )
+        return NOTHING, NOTHING
+    ends = NOTHING if difference.interval is None else interval(difference.interval)
+    return number(difference.mean, "+"), ends
 
 
 def _stability(outcome: Outcome) -> tuple[str, str]:

@@ -199,6 +199,40 @@ def verdicts_of(table: TableSummary) -> str:
     return " ".join(sentences)
 
 
+def recommendation_of(table: TableSummary) -> str:
+    """Return which method and size to take, and what it saves; empty where nothing is to be said.
+
+    Of the better ones it is that with the lowest loss, or else, of those that are as good, that
+    with the fewest features. The verdicts allow for all of them, so that each holds whichever is
+    taken.
+    """
+    if _leaks_of([table]) or table.is_nothing_to_select_from or not table.rivals:
+        return ""
+    for verdict in VERDICTS[:2]:
+        of_verdict = [o for o in table.rivals if o.verdict == verdict and o.mean_loss is not None]
+        if of_verdict:
+            break
+    else:
+        return "No method is recommended: none is shown to be better than all features, or as good."
+    if verdict == "better":
+        best = min(of_verdict, key=lambda outcome: outcome.mean_loss or 0.0)
+        shown, of_all = "is shown to have a lower loss", table.reference.mean_loss
+        if best.mean_loss is not None and of_all is not None:
+            shown += f", {number(best.mean_loss)} in place of {number(of_all)}"
+    else:
+        best = min(of_verdict, key=lambda outcome: outcome.n_features or 0.0)
+        most = f"no more than {share(table.tolerance)}" if table.tolerance else "nothing"
+        shown = f"is shown to lose {most} of what all features explain"
+    kept = f"{number(round(best.n_features or 0.0, 1))} of {counted(best.n_total or 0, 'feature')}"
+    name = name_of(best.contender, table.contenders)
+    seconds = _seconds(best.selection_seconds or 0.0)
+    return f"Recommended: {name}. It keeps {kept} and {shown}; to select takes {seconds}."
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds < 10 else f"{number(round(seconds))} s"
+
+
 def _leaks_of(tables: Sequence[TableSummary]) -> str:
     leaks = {name for table in tables for outcome in table.rivals for name in outcome.leaks}
     return leaks_in_words(sorted(leaks)).rstrip()
@@ -464,6 +498,7 @@ def _of_table(table: TableSummary) -> Section:
     sentences = [
         means_of(table) if table.has_further_cells else "",
         allowance_of(table),
+        recommendation_of(table),
         verdicts_of(table),
         *reasons_of(table),
         *choices_of(table),

@@ -13,6 +13,7 @@ from chaffinch.tasks.comparing.text import (
     means_of,
     reason_of,
     reasons_of,
+    recommendation_of,
     verdict_over,
     verdicts_of,
 )
@@ -57,6 +58,29 @@ def test_what_loses_less_than_is_tolerated_is_as_good() -> None:
     # what all features explain is too little for that
     small = outcomes(only(with_constant(rows, 0.01, 0.001)))["mrmr, 5 features"]
     assert small.verdict == "cannot tell"
+
+
+def test_of_the_better_the_lowest_loss_is_recommended_or_else_the_fewest_features() -> None:
+    rows = synthetic_rows(methods=THREE, sizes=(5, 10), differences=CLEAR, noise=0.001)
+    table = only(with_constant(rows, 0.5, 0.001))
+    loss, of_all = (f"{outcomes(table)[name].mean_loss:.4g}" for name in ("gbmo", "all features"))
+    assert recommendation_of(table).startswith(
+        "Recommended: gbmo. It keeps 10 of 30 features and is shown to have a lower loss, "
+        f"{loss} in place of {of_all}; to select takes "
+    )
+    alike = [row for row in rows if row["method"] != "gbmo"]
+    assert recommendation_of(only(with_constant(alike, 0.5, 0.001))).startswith(
+        "Recommended: mrmr, 5 features. It keeps 5 of 30 features and is shown to lose no more "
+        "than 2 % of what all features explain; to select takes "
+    )
+
+
+def test_nothing_is_recommended_that_is_not_shown() -> None:
+    worse = synthetic_rows(methods=("anova_f",), differences={"anova_f": 0.1}, noise=0.001)
+    assert recommendation_of(only(with_constant(worse, 0.5, 0.001))) == (
+        "No method is recommended: none is shown to be better than all features, or as good."
+    )
+    assert recommendation_of(only(with_constant(worse, 0.0, 0.05))) == ""  # nothing to select from
 
 
 def test_where_nothing_beats_a_constant_there_is_nothing_to_select_from() -> None:
