@@ -15,7 +15,6 @@ from chaffinch.tasks.methods.baselines.sequential import Sequential
 from chaffinch.tasks.methods.bmo import Flbmo, Gbmo
 from chaffinch.tasks.methods.dfs import Dfs
 from chaffinch.tasks.methods.pefs import Pefs
-from chaffinch.tasks.methods.robust_elimination import RobustElimination
 
 __all__ = [
     "AfsBm",
@@ -29,6 +28,5 @@ __all__ = [
     "Ranking",
     "Rfe",
     "Rfecv",
-    "RobustElimination",
     "Sequential",
 ]

@@ -61,8 +61,7 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         What else features are for: which are categories or numbers, an embargo, what becomes of
         leaks and of dates; see `chaffinch.ColumnSettings`. What describes rows is given to `fit`.
     cv : int, splitter of scikit-learn, or iterable of (train, test), optional
-        Folds of the tuning, of ``"auto"``, ``"rfecv"`` and ``"robust_elimination"``; see
-        `chaffinch.select`.
+        Folds of the tuning, of ``"auto"`` and of ``"rfecv"``; see `chaffinch.select`.
     loss : str or scorer, optional
         ``"squared_error"``, ``"absolute_error"``, ``"log_loss"``, or what ``scoring`` of
         scikit-learn takes: a scorer's name, or a scorer by ``make_scorer``; it is negated.

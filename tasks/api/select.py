@@ -79,13 +79,12 @@ def select(
         are then named x0, x1, ... The target is then named as the series is, or "target".
         Columns of a pandas table may be named here and below by their own labels where these are
         whole numbers.
-    method : str, mapping, or settings such as Gbmo, AfsBm, RobustElimination or Rfecv
+    method : str, mapping, or settings such as Gbmo, AfsBm or Rfecv
         ``"auto"`` uses every row to train, order and judge in turn, and finds the number of
         features by itself. Methods of the papers: ``"gbmo"`` finds the number too, and so does
-        ``"afs_bm"``, which trains and masks in turn; ``"flbmo"`` keeps a fixed number;
-        ``"robust_elimination"`` judges by models, one for each fold, that have seen masked rows,
-        and ``"pefs"`` trains a network of its own and the probability of each feature: both find
-        the number unless it is given. To compare with: ``"correlation"``, ``"anova_f"``,
+        ``"afs_bm"``, which trains and masks in turn; ``"flbmo"`` keeps a fixed number; ``"pefs"``
+        trains a network of its own and the probability of each feature, and finds the number
+        unless it is given. To compare with: ``"correlation"``, ``"anova_f"``,
         ``"mutual_information"``, ``"mrmr"``, ``"relieff"``, ``"fcbf"``, ``"jmi"``,
         ``"cmim"``, ``"lasso"``, ``"elastic_net"``, ``"select_from_model"``, ``"permutation"``,
         ``"tree_shap"``, ``"mission"`` and ``"dfs"`` rank the features once and keep the best;
@@ -124,7 +123,7 @@ def select(
         `chaffinch.HistorySettings`. They are missing where the past does not reach that far back.
         New rows get them by `with_history`.
     cv : int, splitter of scikit-learn, or iterable of (train, test), optional
-        Folds of the tuning, of ``"auto"``, ``"rfecv"`` and ``"robust_elimination"``: their number,
+        Folds of the tuning, of ``"auto"`` and of ``"rfecv"``: their number,
         a splitter such as ``GroupKFold(5)``, or pairs of row numbers, at most 20. A splitter gets
         the target and the groups, and rows by number in the order of the table, so that one that
         goes by position gives other folds to rows in another order. ``"auto"`` takes only folds

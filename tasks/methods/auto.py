@@ -46,7 +46,6 @@ from chaffinch.tasks.selection.elimination.cross_fitting import (
     FoldJudge,
     cross_fitted_order,
 )
-from chaffinch.tasks.selection.elimination.robust_elimination import sizes_down
 from chaffinch.tasks.selection.feasible_masks import FeasibleMasks
 from chaffinch.tasks.selection.masked_loss import masked_loss
 from chaffinch.tasks.selection.masked_loss.base import check_finite
@@ -71,7 +70,8 @@ _BY_FOLDS = "fitting, ordering and choosing the number of features, by folds"
 # facts of each size
 _CURVE = ("n_features", "loss", "difference", "standard_error", "share_lost", "share_lost_at_most")
 _LEFT_FIRST = ("of_no_use", "near_copies", "nothing_off")
-_FIRST_STEP = 0.85  # from all features to the next size; `sizes_down` gives the others
+_FIRST_STEP = 0.85  # from all features to the next size
+_STEP = 0.5**0.5  # from each of the others to the next
 _INNER_FOLDS = 2  # more folds gave no lower loss on 26 tables
 _SIZES_AT_ONCE = 2  # refitted between two looks at the curve
 _BLOCKS = 20  # of a fold's rows, for the error of attributions
@@ -178,7 +178,7 @@ class Auto(Method):
         most = n_features if self.n_features is None else min(self.n_features, n_features)
         sizes = [most]
         if not self.exactly:
-            sizes = sizes_down(min(most, round(_FIRST_STEP * n_features)), 1)[::-1]
+            sizes = _sizes_down(min(most, round(_FIRST_STEP * n_features)), 1)[::-1]
             # they end where larger ones are no better, and any may be the last, but hardly one far
             # beyond what is of use
             n = n_refitted = len(sizes)
@@ -373,7 +373,7 @@ def _search_of(method: Auto, problem: Problem) -> _Search:
     alike = [np.setdiff1d(group, [*chain(*bound)]) for group in near_copies]
     copies = tuple(group for group in alike if len(group) > 1)
     top = most if most < d else min(d - 1, round(_FIRST_STEP * d))
-    sizes = set(sizes_down(top, fewest) if top >= fewest else ())
+    sizes = set(_sizes_down(top, fewest) if top >= fewest else ())
     if method.exactly:
         sizes = {most} - {d}
     return _Search(
@@ -389,6 +389,14 @@ def _search_of(method: Auto, problem: Problem) -> _Search:
         copies,
         bound,
     )
+
+
+def _sizes_down(n_features: int, fewest: int) -> list[int]:
+    """Return the numbers of features that are refitted at most, from all down to the fewest."""
+    sizes = [n_features]
+    while sizes[-1] > fewest:
+        sizes.append(max(fewest, min(sizes[-1] - 1, round(_STEP * sizes[-1]))))
+    return sizes
 
 
 def _inner_folds(inside: Mapping[int, Sequence[int]], n_inner: int) -> dict[int, _Folds]:

@@ -85,10 +85,8 @@ def _how_to_read(content: ReportContent, *, has_prices: bool) -> Block:
             }
         )
     if content.scores is not None:
-        use = "the ranking makes no use of it"
-        if traits.masks_rows:
-            use = "a masked feature has it in every row"
-        return note(f"Rank 1 is the most useful feature. {usual} {use}.")
+        no_use = "the ranking makes no use of it"
+        return note(f"Rank 1 is the most useful feature. {usual} {no_use}.")
     if traits.refits:
         return note(
             "Rank 1 is the feature that a refitted model can spare least, which would be removed "

@@ -221,8 +221,8 @@ def _ranking(content: ReportContent) -> Iterator[Block]:
     method, traits = Code(content.method), content.traits
     lowest = content.contract.settings["method"].get("min_score")
     if traits.refits:
-        masked = "" if traits.masks_rows else " Nothing was masked."
-        yield paragraph("The features were ranked by ", method, f": {traits.refits}.{masked}")
+        ranked = f": {traits.refits}. Nothing was masked."
+        yield paragraph("The features were ranked by ", method, ranked)
         chart = elimination_chart_of(content)
         if content.sizes is not None and chart is not None:
             rows = "on the rows that a fold holds out"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NoReturn
 
 from pydantic import BeforeValidator, GetJsonSchemaHandler, SerializeAsAny
 from pydantic.json_schema import JsonSchemaValue
@@ -47,7 +47,6 @@ class Traits:
     folded_parts: tuple[str, ...] = ()  # parts of the rows that its search cuts into folds
     fewest_folds: int = 2
     is_cross_fitted: bool = False  # all rows train, mask and judge in turn, by folds
-    masks_rows: bool = False  # the models that it trains have seen masked rows
     takes_weights: bool = True  # rows may have weights
     reads_files: bool = False  # rows may be in files: the search holds no copy of them
     # Use of each part of the rows, where it differs from GBMO.
@@ -210,7 +209,6 @@ _CLASSES: dict[str, str] = {
     "rfecv": "chaffinch.tasks.methods.baselines.rfe:Rfecv",
     "sequential_forward": "chaffinch.tasks.methods.baselines.sequential:Sequential",
     "sequential_backward": "chaffinch.tasks.methods.baselines.sequential:Sequential",
-    "robust_elimination": "chaffinch.tasks.methods.robust_elimination:RobustElimination",
     "boruta": "chaffinch.tasks.methods.baselines.boruta:Boruta",
     "particle_swarm": "chaffinch.tasks.methods.baselines.particle_swarm:ParticleSwarm",
     "pefs": "chaffinch.tasks.methods.pefs:Pefs",
@@ -321,9 +319,25 @@ def as_kind(name: Any) -> Any:
     return name.strip().lower().replace("-", "_") if isinstance(name, str) else name
 
 
+class _Unknown(Method):
+    """A method that this release does not have, but stored runs do."""
+
+    declared_traits = Traits(score="the score of a method that this release does not have")
+
+    def search(self, problem: Any) -> SearchResult:
+        self._refuse()
+
+    def candidates(self, result: SearchResult) -> list[Candidate]:
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise InputError(f"this release has no method {self.kind}; use another")
+
+
 def declared(kind: str) -> Method:
-    """Return a method without settings, for its traits."""
-    return class_of(kind).model_construct(kind=kind)
+    """Return a method without settings, for its traits, which are few for an unknown one."""
+    is_known = kind in _CLASSES or kind == RESELECT
+    return (class_of(kind) if is_known else _Unknown).model_construct(kind=kind)
 
 
 def classes() -> list[type[Method]]:

@@ -84,8 +84,8 @@ class ModelSettings(Settings):
         5,
         3,
         "Folds",
-        "Folds of the cross-validation that tunes the model, and of auto, rfecv and "
-        "robust_elimination; auto needs at least 3.",
+        "Folds of the cross-validation that tunes the model, and of auto and rfecv; auto needs at "
+        "least 3.",
     )
     tuning_rows: _FewestRows = setting(
         1_000_000,

@@ -12,7 +12,6 @@ method              rows that it looks at                             own size
 ==================  ================================================  ==========================
 all, constant                                                         all features, none
 auto                all, in nested folds                              found by itself
-robust_elimination  training and mask validation                      found by itself
 gbmo, afs_bm        the papers' 45, 30 and 10 %, in proportion        by the model validation
 select_from_model   all                                               importances >= their mean
 permutation         70 % to fit on, 30 % to shuffle                   losses that shuffling raises
@@ -92,7 +91,6 @@ from tests.benchmarks.choice_tables import as_rows, synthetic, tables, with_trut
 RESULTS = Path("bench-results/choice.jsonl")
 METHODS: tuple[str, ...] = (
     "auto",
-    "robust_elimination",
     "gbmo",
     "afs_bm",
     "select_from_model",

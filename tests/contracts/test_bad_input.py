@@ -249,7 +249,7 @@ WORDS = [
     bad("method", "method must be one of auto, gbmo, flbmo, afs_bm, correlation, anova_f, "
         "mutual_information, mrmr, relieff, fcbf, jmi, cmim, lasso, elastic_net, "
         "select_from_model, permutation, tree_shap, mission, dfs, rfe, rfecv, sequential_forward, "
-        "sequential_backward, robust_elimination, boruta, particle_swarm, pefs but is 'gmbo'; "
+        "sequential_backward, boruta, particle_swarm, pefs but is 'gmbo'; "
         "did you mean gbmo?",
         method="gmbo", at_command=True),
     bad("model", "there is no model 'lightgmb'; did you mean lightgbm?", model="lightgmb"),

@@ -149,7 +149,7 @@ def test_no_more_are_kept_than_are_asked_for(method):
         assert len(result.features) == 3
 
 
-@pytest.mark.parametrize("method", ["auto", "gbmo", "flbmo", "robust_elimination", "rfecv"])
+@pytest.mark.parametrize("method", ["auto", "gbmo", "flbmo", "rfecv"])
 def test_what_is_worth_its_place_is_kept_within_the_constraints(method):
     """Of two that are worth the same, the one that fits; of a group, the one that matters."""
     table = TABLE.assign(x1=TABLE["x0"])

@@ -44,6 +44,23 @@ def test_it_selects_resumes_and_is_reported(table, tmp_path):
     assert again.features == found.features
 
 
+def test_runs_of_a_method_that_is_gone_are_read_and_promoted(table, tmp_path, monkeypatch):
+    def select(store):
+        return chaffinch.select(
+            table, "target", method="spread", n_features=3, model=LINEAR, store=store
+        )
+
+    found = select(tmp_path)
+    monkeypatch.delitem(registry._CLASSES, "spread")
+    back = chaffinch.load_run(found.run, store=tmp_path)
+    assert (back.features, back.scores) == (found.features, found.scores)
+    assert Page(back.report(tmp_path / "report.html").read_bytes()).open == []
+    assert back.why().set_index("column")["rank"].min() == 1
+    assert chaffinch.promote(found.run, "scans", store=tmp_path).run == found.run
+    with pytest.raises(chaffinch.InputError, match="method must be one of"):
+        select(tmp_path)
+
+
 def test_it_takes_a_lowest_score_and_is_compared_with_others(table):
     lowest = {"kind": "spread", "min_score": 100}
     found = chaffinch.select(table, "target", method=lowest, model=LINEAR)

@@ -18,13 +18,13 @@ _N_ROWS, _N_FEATURES = 800, 20
 # alternatives and score them. Every stage but the last of them takes some tenths of a second.
 OPTIONS = (
     *("--target", TARGET, "--tuning", "none"),
-    *("--method", "robust_elimination", "--n-features", "5", "--alternatives", "2"),
+    *("--method", "rfe", "--n-features", "5", "--alternatives", "2"),
 )
 
 # The same as a form has them.
 SETTINGS = {
     "target": TARGET,
-    "method": {"kind": "robust_elimination", "n_features": [5]},
+    "method": {"kind": "rfe", "n_features": [5]},
     "model": {"name": "lightgbm", "tuning": "none"},
     "alternatives": {"number": 2},
 }
@@ -74,7 +74,7 @@ def given_model(table: str, store: str, cluster: str, poison: str) -> None:
         chaffinch.select(
             table,
             TARGET,
-            method="robust_elimination",
+            method="rfe",
             n_features=5,
             alternatives=2,
             model=Poisoned(poison),

@@ -91,7 +91,7 @@ def _ground(folder: Path) -> Ground:
     runs["alternatives"] = chaffinch.select(table(), "churned", **asked, **quick).run
     runs["reselected"] = chaffinch.reselect(runs["xgboost"], table(150)[30:], store=store).run
     chaffinch.promote(runs["xgboost"], name="orders", store=store)
-    for method in ("dfs", "mission", "afs_bm", "robust_elimination", "tree_shap", _PEFS):
+    for method in ("dfs", "mission", "afs_bm", "tree_shap", _PEFS):
         with suppress(chaffinch.InputError):  # warm all the same
             chaffinch.select(table(), "churned", method=method, model=cheap("lightgbm"))
     table().to_csv(files / "table.csv", index=False)

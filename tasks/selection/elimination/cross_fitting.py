@@ -29,7 +29,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.core import Floats, Mask, MaskedLoss
-from chaffinch.tasks.selection.elimination.robust_elimination import shares_of
 from chaffinch.tasks.selection.masked_loss import BlackBox
 from chaffinch.tasks.selection.masked_loss.grouped import grouped
 from chaffinch.tasks.selection.masked_loss.trees.engine import TreeEngine
@@ -86,7 +85,7 @@ def cross_fitted_order(
     kept, weights = set(keep), np.array([judge.weight for judge in judges])
     units = _units(len(judges[0].importances), [*copies, *bound])
     removable = np.flatnonzero([not kept & {*unit.tolist()} for unit in units])
-    shares = np.sum([shares_of(judge.importances) for judge in judges], axis=0)
+    shares = np.sum([_shares_of(judge.importances) for judge in judges], axis=0)
     of_unit = np.array([shares[unit].sum() for unit in units])
     order, useless, takes_off = _order_of_units(
         [_ByUnit(judge, units) for judge in judges], weights, removable, of_unit
@@ -222,3 +221,8 @@ def _by_loss(losses: Floats, units: Index, importances: Floats) -> list[int]:
     keys = importances[units], np.where(is_above, losses[units], lowest)
     in_order: list[int] = units[np.lexsort(keys)].tolist()
     return in_order
+
+
+def _shares_of(importances: Floats) -> Floats:
+    total = importances.sum()
+    return importances / total if total > 0 else np.zeros_like(importances)

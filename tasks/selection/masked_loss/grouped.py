@@ -72,11 +72,3 @@ class GroupedMaskedLoss:
 def grouped(engine: MaskedLoss, groups: Sequence[NDArray[np.int64]]) -> MaskedLoss:
     """Return an engine that masks each group at once; the same engine without groups."""
     return GroupedMaskedLoss(engine, groups) if groups else engine
-
-
-def summed(values: Floats, groups: Sequence[NDArray[np.int64]]) -> Floats:
-    """Return values (d,) with the sum over its group for each feature of a group."""
-    sums = values.copy()
-    for group in groups:
-        sums[group] = values[group].sum()
-    return sums

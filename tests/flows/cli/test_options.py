@@ -170,7 +170,7 @@ def test_methods_lists_each_and_the_settings_of_one() -> None:
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("GBMO", "gbmo"), ("AFS-BM", "afs_bm"), ("Robust_Elimination", "robust_elimination")],
+    [("GBMO", "gbmo"), ("AFS-BM", "afs_bm"), ("Particle-Swarm", "particle_swarm")],
 )
 def test_methods_are_named_as_papers_write_them(name, kind):
     assert method_of(name).kind == method_of({"kind": name}).kind == kind

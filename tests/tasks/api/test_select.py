@@ -28,7 +28,7 @@ from sklearn.preprocessing import PolynomialFeatures
 
 import chaffinch
 from chaffinch import FeatureSelector, InputError, ModelSettings
-from chaffinch.methods import AfsBm, Flbmo, Gbmo, Ranking, Rfecv, RobustElimination
+from chaffinch.methods import AfsBm, Flbmo, Gbmo, Ranking, Rfe, Rfecv
 from chaffinch.tasks.data.splitting.splits import PARTS
 from chaffinch.tasks.settings.method import method_of, method_settings
 from tests.synthetic import good_table
@@ -260,7 +260,7 @@ def copied(function, other):
     return other
 
 
-BY_SIZES = ("flbmo", "robust_elimination", "rfe", "sequential_forward", "mrmr", "dfs", "pefs")
+BY_SIZES = ("flbmo", "rfe", "sequential_forward", "mrmr", "dfs", "pefs")
 
 
 @pytest.mark.parametrize("kind", BY_SIZES)
@@ -268,7 +268,7 @@ def test_one_number_of_features_needs_no_list_wherever_it_is_given(kind):
     for one in (3, 0.5):
         assert method_of({"kind": kind, "n_features": one}).n_features == (one,)
     assert method_of({"kind": kind, "n_features": 3}) == method_settings(kind, 3)
-    assert RobustElimination(n_features=3) == RobustElimination(n_features=(3,))
+    assert Rfe(n_features=3) == Rfe(n_features=(3,))
     for wrong, said in (
         (0, "n_features"),
         (1.0, "a size must be a whole number of features, or a share below 1, but is 1.0"),
@@ -289,7 +289,7 @@ def test_one_number_of_features_needs_no_list_wherever_it_is_given(kind):
         (AfsBm(n_features=1), "1"),
         ({"kind": "mrmr", "n_features": [0.5]}, "0.5"),
         (Rfecv(n_features=2), "2"),
-        (RobustElimination(n_features=(2,)), "2"),
+        (Rfe(n_features=(2,)), "2"),
         ({"kind": "pefs", "n_features": [2]}, "2"),
         ({"kind": "rfe", "n_features": [2]}, "2"),
     ],

@@ -148,7 +148,7 @@ def splits_of(kind, n_rows, n_folds):
     ]
 
 
-@pytest.mark.parametrize("method", ["mission", "correlation", "dfs", "rfecv", "robust_elimination"])
+@pytest.mark.parametrize("method", ["mission", "correlation", "dfs", "rfecv"])
 @pytest.mark.parametrize("kind", ["values", "classes"])
 def test_no_outer_fold_leaves_less_than_a_method_needs(method, kind) -> None:
     """And of those without folds of their own, nothing is refused that leaves enough."""

@@ -124,7 +124,7 @@ def test_a_swarm_judges_on_the_mask_validation_rows(tmp_path) -> None:
 
 
 def test_workers_change_no_bit(two_workers) -> None:
-    for name in sorted(set(REFITTED) - {"robust_elimination"}):  # see test_robust_search.py
+    for name in sorted(set(REFITTED)):
         method = method_of(SWARM if name == "particle_swarm" else name)
         here, there = (
             method.search(problem(crossed(), 100, TREES, workers=workers))
