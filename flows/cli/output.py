@@ -34,6 +34,7 @@ from chaffinch.tasks.reporting.alternatives import (
     why_undecided,
     why_worthless,
 )
+from chaffinch.tasks.reporting.certified_sets import lines_of_certified_sets
 from chaffinch.tasks.reporting.changes import lines_of_changes
 from chaffinch.tasks.reporting.losses import (
     DIFFERENCE_OF_METRICS,
@@ -103,6 +104,11 @@ def lines_of_alternatives(
         yield f"     {listed(alternative['features'], NAMES_SHOWN)}{where}"
     if undecided := why_undecided(alternatives, n_units):
         yield f"  {undecided}."
+    if "certified" in alternatives:
+        certified = alternatives["certified"]
+        yield from lines_of_certified_sets(
+            certified, judged_on(alternatives), loss_name, NAMES_SHOWN
+        )
 
 
 # State of a run -> what to do about it.

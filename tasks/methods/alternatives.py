@@ -14,10 +14,11 @@ import numpy as np
 from chaffinch.storage.runs.store import Store
 from chaffinch.tasks.methods.baselines.rankings import scores_of
 from chaffinch.tasks.methods.protocol import Problem
+from chaffinch.tasks.methods.refits import Refit, refitted_loss
 from chaffinch.tasks.selection.alternatives.designs import Solved
-from chaffinch.tasks.selection.alternatives.dissimilarity import largest_overlap
+from chaffinch.tasks.selection.alternatives.dissimilarity import Dissimilarity, largest_overlap
 from chaffinch.tasks.selection.alternatives.find import bounds_in_place, find_alternatives
-from chaffinch.tasks.selection.alternatives.hill_climbing import MaskedLossQuality
+from chaffinch.tasks.selection.alternatives.hill_climbing import MaskedLossQuality, Wrapper
 from chaffinch.tasks.selection.alternatives.quality import CFS, FCBF, MRMR, Quality, Univariate
 from chaffinch.tasks.selection.alternatives.result import Alternatives
 from chaffinch.tasks.selection.baselines.columns import (
@@ -73,10 +74,30 @@ def quality_of(
         if name == "masked_loss":
             return MaskedLossQuality(engine, names=names)
         return Univariate(engine.without_each() - engine.loss, names)
+    if name == "wrapper":
+        return _wrapper(problem)
     if name == "binned_mutual_information":
         return Univariate(binned_information(problem.rows("train"), problem.schema), names)
     quality, measure = _OF_PAIRS[name]
     return quality(*_dependencies(measure, problem, store), names)
+
+
+def _wrapper(problem: Problem) -> Wrapper:
+    """Return less the loss of the model fitted on a set, of the last fold of the training rows.
+
+    Bach, arXiv 2307.11607v3, section 5.3: a stratified 80:20 split, as it is with five folds. The
+    climb starts from the set of the highest binned mutual information.
+    """
+    rows, schema = problem.rows("train"), problem.schema
+    refit = Refit(rows, rows.take(slice(0)), schema, problem.recipe, problem.loss)
+    refit = refit.fold(problem.folds("train")[-1])
+
+    def score(indices: tuple[int, ...]) -> float:
+        mask = np.isin(np.arange(len(schema.features)), indices)
+        return -refitted_loss(refit, mask)
+
+    start = binned_information(refit.train, schema)
+    return Wrapper(score, len(schema.features), names=schema.features, start=start)
 
 
 def _dependencies(measure: str, problem: Problem, store: Store | None) -> tuple[Floats, Floats]:
@@ -209,26 +230,30 @@ class Missing(TypedDict):
 
 @dataclass(frozen=True)
 class Search:
-    """Search for alternatives to the chosen set, at any tau, without near copies."""
+    """Search for sets of k features, at any tau, without near copies.
+
+    With the chosen set they are its alternatives, without it one set more.
+    """
 
     quality: Quality
     settings: AlternativeSettings
-    chosen: tuple[int, ...]
+    k: int
+    chosen: tuple[int, ...] | None
     constraints: Constraints  # of every set; they exclude near copies
 
     def sets(self, tau: float) -> Alternatives:
         """Return the sets that exist, at most the requested number."""
-        settings = self.settings
+        settings, chosen = self.settings, self.chosen
         return find_alternatives(
             self.quality,
-            k=len(self.chosen),
-            n_alternatives=settings.number - 1,
+            k=self.k,
+            n_alternatives=settings.number - (chosen is not None),
             tau=tau,
             dissimilarity=settings.dissimilarity,
             search=settings.search,
             aggregate=settings.aggregate,
             constraints=self.constraints,
-            previous=[self.chosen],
+            previous=() if chosen is None else [chosen],
             time_limit=settings.time_limit,
         )
 
@@ -237,7 +262,7 @@ def missing_of(search: Search, alternatives: Alternatives) -> Missing | None:
     """Return the reason for missing sets and remedies, or None without a proof."""
     if alternatives.status != "infeasible":
         return None
-    settings, k = search.settings, len(search.chosen)
+    settings, k = search.settings, search.k
     if k == search.quality.n_features - len(search.constraints.must_exclude):
         return {"reason": "all_features", "remedies": ["fewer_features"]}
     n_kept = len(search.constraints.must_include)
@@ -267,6 +292,12 @@ def missing_of(search: Search, alternatives: Alternatives) -> Missing | None:
 # tau: where a search without a proof finds worse sets, those of the higher tau are used.
 
 TAUS = tuple(tenths / 10 for tenths in range(1, 11))
+
+
+def rising_taus(k: int, dissimilarity: Dissimilarity) -> list[float]:
+    """Return the tenths of tau, of those with as many features in common the lowest."""
+    of_overlap = {largest_overlap(k, k, tau, dissimilarity): tau for tau in reversed(TAUS)}
+    return sorted(of_overlap.values())
 
 
 def best_known(

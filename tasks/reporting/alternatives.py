@@ -8,6 +8,7 @@ from itertools import chain, compress
 from typing import TYPE_CHECKING, Any
 
 from chaffinch.storage.column_names import quoted
+from chaffinch.tasks.reporting.certified_sets import certified_blocks
 from chaffinch.tasks.reporting.charts import CURVES, INK, MARKERS, MUTED, PAPER, figure_of, markup
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.reporting.section import (
@@ -48,6 +49,8 @@ def alternatives_of(content: ReportContent) -> Iterator[Block]:
         yield note(f"{why}.")
     if (chart := price_chart(alternatives)) is not None:
         yield Figure(chart, price_caption(alternatives))
+    if "certified" in alternatives:
+        yield from certified_blocks(alternatives["certified"], judged_on(alternatives))
 
 
 def _sets(content: ReportContent, alternatives: Mapping[str, Any]) -> Iterator[Block]:

@@ -22,9 +22,10 @@ QualityName = Literal[
     "fcbf",
     "cfs",
     "masked_loss",
+    "wrapper",
 ]
 # Qualities that hill climbing maximises: its sets have no bound.
-CLIMBED: tuple[QualityName, ...] = ("masked_loss",)
+CLIMBED: tuple[QualityName, ...] = ("masked_loss", "wrapper")
 # Qualities made of a number for each feature or pair, as the simultaneous search needs.
 WITH_FORM: tuple[QualityName, ...] = tuple(
     name for name in get_args(QualityName) if name not in ("cfs", *CLIMBED)
@@ -35,6 +36,7 @@ WEIGHTED: tuple[QualityName, ...] = (
     "masked_loss_importance",
     "model_gain",
     "masked_loss",
+    "wrapper",
 )
 MOST = 1_000  # sets
 _Number = Annotated[int, Field(ge=1, le=MOST)]
@@ -70,7 +72,8 @@ class AlternativeSettings(Settings):
         "mask-validation rows rises when a feature is shuffled (permutation) or masked "
         "(masked_loss_importance), of the base model's gain (model_gain), mutual_information with "
         "the target, or relieff. Relevance against redundancy: mrmr, fcbf, cfs. Or less the base "
-        "model's loss with all but the set masked: masked_loss, without proof. "
+        "model's loss with all but the set masked: masked_loss, without proof. Or less the loss of "
+        "a model fitted on the set, of one of the folds of the training rows: wrapper, slow. "
         "binned_mutual_information and binned_mrmr part numbers into bins, which is much faster.",
     )
     search: Literal["sequential", "simultaneous"] = setting(
@@ -102,6 +105,14 @@ class AlternativeSettings(Settings):
         "Price curve",
         "Search at every tau from 0.1 to 1 as well, to show what tau costs in quality: ten "
         "searches instead of one.",
+    )
+    certified: bool = setting(
+        False,
+        8,
+        "Certified",
+        "Also find sets, as far apart as possible, that are all shown to lose no more than the "
+        "tolerance against all features, on rows that took no part in finding them. Their tau "
+        "rises from 0.1.",
     )
 
     @model_validator(mode="after")
