@@ -269,7 +269,7 @@ SELECTION = _options(
     "mask_rows seed shares tolerance history.lags history.rolling history.columns history.series "
     "alternatives.number alternatives.tau alternatives.quality alternatives.search "
     "alternatives.aggregate alternatives.time_limit alternatives.price_curve "
-    "alternatives.certified"
+    "alternatives.certified alternatives.together alternatives.dissimilarity"
 )
 COMPARISON = _options(
     f"target methods models folds seeds sizes {_COLUMNS} task loss baseline tolerance"

@@ -30,7 +30,7 @@ from chaffinch.tasks.selection.baselines.importances import select_from_model
 from chaffinch.tasks.selection.constraints import Constraints
 from chaffinch.tasks.selection.core import Floats, MaskedLoss, Rows, Schema
 from chaffinch.tasks.selection.masked_loss.mean import MeanLoss
-from chaffinch.tasks.settings.alternatives import AlternativeSettings, QualityName
+from chaffinch.tasks.settings.alternatives import AlternativeSettings, QualityName, SearchName
 from chaffinch.tasks.settings.identity import digest, versions
 
 # The rankings whose scores are qualities of single features.
@@ -241,13 +241,18 @@ class Search:
     chosen: tuple[int, ...] | None
     constraints: Constraints  # of every set; they exclude near copies
 
+    @property
+    def n_sets(self) -> int:
+        """Number of sets to find."""
+        return self.settings.number + (self.chosen is None)
+
     def sets(self, tau: float) -> Alternatives:
         """Return the sets that exist, at most the requested number."""
         settings, chosen = self.settings, self.chosen
         return find_alternatives(
             self.quality,
             k=self.k,
-            n_alternatives=settings.number - (chosen is not None),
+            n_alternatives=self.n_sets - 1,
             tau=tau,
             dissimilarity=settings.dissimilarity,
             search=settings.search,
@@ -270,7 +275,7 @@ def missing_of(search: Search, alternatives: Alternatives) -> Missing | None:
         return {"reason": "all_kept", "remedies": ["fewer_kept"]}
     is_far = largest_overlap(k, k, settings.tau, settings.dissimilarity) < k - 1
     is_by_pairs = isinstance(search.quality, FCBF) and k > 1
-    is_at_once = settings.search == "simultaneous" and settings.number > 1
+    is_at_once = settings.search == "simultaneous" and search.n_sets > 1
     may_help: dict[Remedy, bool] = {
         "lower_tau": is_far,
         "fewer_alternatives": is_at_once,
@@ -301,7 +306,7 @@ def rising_taus(k: int, dissimilarity: Dissimilarity) -> list[float]:
 
 
 def best_known(
-    by_tau: Mapping[float, Alternatives], n_sets: int, search: Literal["sequential", "simultaneous"]
+    by_tau: Mapping[float, Alternatives], n_sets: int, search: SearchName
 ) -> dict[float, Alternatives]:
     """Return the best known sets of each tau; proven and incomplete sets are unchanged."""
     known: dict[float, Alternatives] = {}
@@ -333,9 +338,7 @@ def if_known(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _with_sets_of(
-    sets: Alternatives, better: Alternatives, search: Literal["sequential", "simultaneous"]
-) -> Alternatives:
+def _with_sets_of(sets: Alternatives, better: Alternatives, search: SearchName) -> Alternatives:
     """Return better sets of a higher tau, with the bounds of the search at the lower tau."""
     qualities = [feature_set.quality for feature_set in better]
     if search == "sequential":

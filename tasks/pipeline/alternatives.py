@@ -68,7 +68,8 @@ def search_alternatives(run: SelectionRun, writer: Writer) -> None:
         stood_for = copies_stood_for(groups, chosen, quality, constraints)
         copies = {*chain(*stood_for.values())}
         kept = tuple(j for j in chosen if j not in copies)
-        search = Search(quality, settings, len(kept), kept, _without(copies, constraints))
+        fixed = None if settings.together else kept
+        search = Search(quality, settings, len(kept), fixed, _without(copies, constraints))
         progress.searched(0)
         alternatives = search.sets(settings.tau)
         progress.searched(1)
@@ -85,7 +86,7 @@ def search_alternatives(run: SelectionRun, writer: Writer) -> None:
                 **dict(zip(other_taus, at_other_taus, strict=True)),
                 settings.tau: alternatives,
             }
-            by_tau = best_known(by_tau, settings.number, settings.search)
+            by_tau = best_known(by_tau, settings.n_sets, settings.search)
             alternatives = by_tau[settings.tau]
             prices = [price_of(tau, by_tau[tau]) for tau in TAUS]
         missing = missing_of(search, alternatives)
@@ -159,8 +160,9 @@ def score_alternatives(run: SelectionRun, writer: Writer) -> None:
         writer.result["near_copies"] = {
             names[j]: [names[copy] for copy in copies] for j, copies in search["near_copies"]
         }
-    if _alternative_settings(run).certified:
-        writer.result["certified"] = certified_sets(run, judge, search["to_certify"])
+    settings = _alternative_settings(run)
+    if settings.certified:
+        writer.result["certified"] = certified_sets(run, judge, settings, search["to_certify"])
     writer.write("alternatives.json", to_json(writer.result))
 
 

@@ -24,6 +24,7 @@ from chaffinch.tasks.methods.fitting import Fold
 from chaffinch.tasks.pipeline.judge import Judge, predicted
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
 from chaffinch.tasks.selection.core import Mask
+from chaffinch.tasks.settings.alternatives import AlternativeSettings
 from chaffinch.tasks.statistics.bootstrap import widening
 from chaffinch.tasks.statistics.certified_sets import Claim, claims_in_order, share_lost
 from chaffinch.tasks.statistics.verdict import CONFIDENCE, Judgement
@@ -68,24 +69,26 @@ def check_certified(run: SelectionRun) -> None:
 def found_at_rising_taus(search: Search) -> list[Found]:
     """Return the sets at each tau, up to the first with too few of them."""
     found: list[Found] = []
-    n_new = search.settings.number + (search.chosen is None)
     for tau in rising_taus(search.k, search.settings.dissimilarity):
         sets = search.sets(tau)
-        if len(sets) < n_new:
+        if len(sets) < search.n_sets:
             break
         found.append((tau, [one.indices for one in sets]))
     return found
 
 
-def certified_sets(run: SelectionRun, judge: Judge, found: Sequence[Found]) -> dict[str, Any]:
+def certified_sets(
+    run: SelectionRun, judge: Judge, settings: AlternativeSettings, found: Sequence[Found]
+) -> dict[str, Any]:
     """Return the sets of the highest tau that is shown, or those of the first tested."""
     has_test = judge.part == "test"
+    has_chosen = has_test and not settings.together
     judging = judge if has_test else _on_certifying_folds(run, judge)
     names, chosen = run.schema.features, run.mask
 
     def claims() -> Iterator[Claim]:
         for tau, sets in found:
-            masks = [chosen] * has_test + [np.isin(np.arange(len(chosen)), one) for one in sets]
+            masks = [chosen] * has_chosen + [np.isin(np.arange(len(chosen)), one) for one in sets]
             shared = judging, run.settings.tolerance
             yield Claim(tau, tuple(masks), tuple(run.workers.map(_judgement, shared, masks)))
 
@@ -106,7 +109,7 @@ def certified_sets(run: SelectionRun, judge: Judge, found: Sequence[Found]) -> d
             "certifying": len(judging.rows),
         },
         "units": judging.n_units,
-        "has_chosen": has_test,
+        "has_chosen": has_chosen,
         "sets": [
             {
                 "features": [name for name, kept in zip(names, mask, strict=True) if kept],

@@ -24,6 +24,19 @@ QualityName = Literal[
     "masked_loss",
     "wrapper",
 ]
+SearchName = Literal[
+    "sequential", "simultaneous", "greedy_replacement", "greedy_balancing", "greedy_depth_search"
+]
+GREEDY: tuple[SearchName, ...] = get_args(SearchName)[2:]
+# Qualities that are a sum over features, as greedy searches need.
+UNIVARIATE: tuple[QualityName, ...] = (
+    "permutation",
+    "masked_loss_importance",
+    "model_gain",
+    "mutual_information",
+    "binned_mutual_information",
+    "relieff",
+)
 # Qualities that hill climbing maximises: its sets have no bound.
 CLIMBED: tuple[QualityName, ...] = ("masked_loss", "wrapper")
 # Qualities made of a number for each feature or pair, as the simultaneous search needs.
@@ -76,12 +89,13 @@ class AlternativeSettings(Settings):
         "a model fitted on the set, of one of the folds of the training rows: wrapper, slow. "
         "binned_mutual_information and binned_mrmr part numbers into bins, which is much faster.",
     )
-    search: Literal["sequential", "simultaneous"] = setting(
+    search: SearchName = setting(
         "sequential",
         3,
         "Search",
         "sequential: one set after the other, each the best next to those before it; simultaneous: "
-        "all at once.",
+        "all at once. Without proof, in one pass over the features, and with together only: "
+        "greedy_replacement, greedy_balancing, greedy_depth_search.",
     )
     aggregate: Literal["sum", "min"] | None = setting(
         None,
@@ -115,6 +129,19 @@ class AlternativeSettings(Settings):
         "rises from 0.1.",
     )
 
+    together: bool = setting(
+        False,
+        9,
+        "Together",
+        "Search for one set more, in place of the chosen set: all differ from each other, and none "
+        "need differ from the chosen one. So the paper searches.",
+    )
+
+    @property
+    def n_sets(self) -> int:
+        """Number of sets to find."""
+        return self.number + self.together
+
     @model_validator(mode="after")
     def _search_fits(self) -> "AlternativeSettings":
         if self.aggregate is not None and self.search != "simultaneous":
@@ -126,6 +153,16 @@ class AlternativeSettings(Settings):
             raise ValueError(
                 f"the simultaneous search needs one of the qualities {', '.join(WITH_FORM)} but "
                 f"quality is {self.quality}; use sequential"
+            )
+        if self.search in GREEDY and self.quality not in UNIVARIATE:
+            raise ValueError(
+                f"search {self.search} needs one of the qualities {', '.join(UNIVARIATE)} but "
+                f"quality is {self.quality}; use sequential"
+            )
+        if self.search in GREEDY and not self.together:
+            raise ValueError(
+                f"search {self.search} finds all sets from the best features, next to no chosen "
+                "set; add together, or use sequential"
             )
         return self
 

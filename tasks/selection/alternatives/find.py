@@ -96,8 +96,8 @@ def find_alternatives(
         ``"sequential"``: set by set, each the best that differs enough from all before;
         ``"simultaneous"``: all at once, for `Univariate`, `FCBF` and `MRMR`;
         ``"greedy_replacement"``, ``"greedy_balancing"``, ``"greedy_depth_search"``: fast
-        heuristics without a proof, for `Univariate` without constraints and previous sets. One that
-        stops before it has all sets has the status ``"not_solved"``.
+        heuristics without a proof, for `Univariate` without previous sets, and constraints
+        but `must_exclude`. One that stops before it has all sets has the status ``"not_solved"``.
     aggregate : "sum" or "min", optional
         Objective of the simultaneous search: the sum of the sets' qualities (default), or the
         smallest.
@@ -246,10 +246,11 @@ def _search_at_once(request: _Request, search: SearchName, aggregate: Aggregate)
             f"search {search} needs a quality that is {kinds} but is {type(quality).__name__}; "
             f"use {others}"
         )
-    if search != "simultaneous" and (request.previous or request.constraints != Constraints()):
+    excludes = Constraints(must_exclude=request.constraints.must_exclude)
+    if search != "simultaneous" and (request.previous or request.constraints != excludes):
         raise InputError(
-            f"search {search} knows neither constraints nor previous sets; use sequential or "
-            "simultaneous"
+            f"search {search} knows neither previous sets nor constraints but must_exclude; use "
+            "sequential or simultaneous"
         )
     if request.time_limit is not None and search == "simultaneous":
         _compile(type(quality), search, aggregate)
@@ -308,10 +309,12 @@ def _search_designs(designs: Designs, deadline: float | None) -> Solved:
 def _search_greedily(search: str, designs: Designs, deadline: float | None) -> Solved:
     """Return the univariate sets of a greedy search, fewer if it stops early."""
     values, sizes = designs.form.gains, (designs.k, designs.n_sets, designs.overlap)
+    features = np.delete(np.arange(len(values), dtype=np.int32), designs.constraints.excluded)
     if search == "greedy_depth_search":
-        sets = greedy_depth_search(values, *sizes, deadline=deadline)
+        sets = greedy_depth_search(values[features], *sizes, deadline=deadline)
     else:
-        sets = _GREEDY[search](values, *sizes)
+        sets = _GREEDY[search](values[features], *sizes)
+    sets = features[sets]
     value = math.fsum(values[sets].ravel()) if len(sets) else -math.inf
     bound = math.inf  # of any sets of this quality, see `_search_at_once`
     return Solved(sets if len(sets) else None, value, bound, complete=False)

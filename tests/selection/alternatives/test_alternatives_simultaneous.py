@@ -161,7 +161,7 @@ def test_time_that_is_over_leaves_a_bound_that_holds() -> None:
         ({"aggregate": "min"}, "aggregate is for the simultaneous search but search is sequential"),
         ({"search": "simultaneous", "aggregate": "max"}, "aggregate must be 'sum' or 'min' but"),
         ({"search": "simultaneous", "k": [2, 3]}, "k must be a whole number .*but is"),
-        ({"search": "greedy_balancing", "previous": [[0, 1]]}, "knows neither constraints nor"),
+        ({"search": "greedy_balancing", "previous": [[0, 1]]}, "knows neither previous sets nor"),
     ],
 )
 def test_what_does_not_go_together_is_refused(options, message) -> None:
