@@ -95,7 +95,9 @@ def search_alternatives(run: SelectionRun, writer: Writer) -> None:
             finding = search
             if not len(run.splits.test):
                 finding = _search_among_folds(run, problem, groups, search.k)
-            to_certify = found_at_rising_taus(finding)
+            n_left = len(run.schema.features) - len(finding.constraints.must_exclude)
+            size = min(settings.certified_size or search.k, n_left)
+            to_certify = found_at_rising_taus(replace(finding, k=size))
     writer.result = {
         "chosen_quality": if_known(chosen_quality),
         "sets": [

@@ -60,9 +60,16 @@ def _n_finding(folds: Sequence[Fold]) -> int:
 
 
 def check_certified(run: SelectionRun) -> None:
-    """Raise InputError, before anything is trained, for too few rows to find certified sets."""
-    settings = run.settings.alternatives
-    if settings is not None and settings.certified and not len(run.splits.test):
+    """Raise InputError, before anything is trained, for too few rows or features."""
+    settings, n_features = run.settings.alternatives, len(run.schema.features)
+    if settings is None or not settings.certified:
+        return
+    if settings.certified_size is not None and settings.certified_size >= n_features:
+        raise InputError(
+            f"certified_size must be below {n_features}, the number of features, but is "
+            f"{settings.certified_size}"
+        )
+    if not len(run.splits.test):
         rows_that_find(run)
 
 

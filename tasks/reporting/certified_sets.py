@@ -88,8 +88,8 @@ def what_would_help(certified: Mapping[str, Any]) -> str:
     if certified["is_shown"]:
         return ""
     if not certified["sets"]:
-        return "A lower tau, fewer alternatives or more chosen features may make room."
-    remedies = ["a lower tau", "fewer alternatives", "another quality"]
+        return "Fewer alternatives, or another size (certified_size), may make room."
+    remedies = ["larger sets (certified_size)", "fewer alternatives", "another quality"]
     bound, tolerated = _highest_bound(certified), certified["tolerance"]
     if bound is not None and bound > tolerated and not too_few_units(certified["units"]):
         remedies.insert(0, f"a tolerance of {rounded_share(bound)}")

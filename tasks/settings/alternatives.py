@@ -39,9 +39,9 @@ UNIVARIATE: tuple[QualityName, ...] = (
 )
 # Qualities that hill climbing maximises: its sets have no bound.
 CLIMBED: tuple[QualityName, ...] = ("masked_loss", "wrapper")
-# Qualities made of a number for each feature or pair, as the simultaneous search needs.
-WITH_FORM: tuple[QualityName, ...] = tuple(
-    name for name in get_args(QualityName) if name not in ("cfs", *CLIMBED)
+# Qualities of features and pairs, as the simultaneous search needs.
+_AT_ONCE: tuple[QualityName, ...] = tuple(
+    name for name in get_args(QualityName) if name not in CLIMBED
 )
 # Qualities that take sample weights.
 WEIGHTED: tuple[QualityName, ...] = (
@@ -129,9 +129,16 @@ class AlternativeSettings(Settings):
         "rises from 0.1.",
     )
 
+    certified_size: Annotated[int, Field(ge=1)] | None = setting(
+        None,
+        9,
+        "Size of certified sets",
+        "How many features each certified set has, by default as many as were chosen. Larger sets "
+        "are shown more often, and to differ more.",
+    )
     together: bool = setting(
         False,
-        9,
+        10,
         "Together",
         "Search for one set more, in place of the chosen set: all differ from each other, and none "
         "need differ from the chosen one. So the paper searches.",
@@ -144,14 +151,19 @@ class AlternativeSettings(Settings):
 
     @model_validator(mode="after")
     def _search_fits(self) -> "AlternativeSettings":
+        if self.certified_size is not None and not self.certified:
+            raise ValueError(
+                f"certified_size is {self.certified_size} but no certified sets are asked for; add "
+                "certified, or leave it out"
+            )
         if self.aggregate is not None and self.search != "simultaneous":
             raise ValueError(
                 f"aggregate is for the simultaneous search but search is {self.search}; leave it "
                 "out"
             )
-        if self.search == "simultaneous" and self.quality not in WITH_FORM:
+        if self.search == "simultaneous" and self.quality not in _AT_ONCE:
             raise ValueError(
-                f"the simultaneous search needs one of the qualities {', '.join(WITH_FORM)} but "
+                f"the simultaneous search needs one of the qualities {', '.join(_AT_ONCE)} but "
                 f"quality is {self.quality}; use sequential"
             )
         if self.search in GREEDY and self.quality not in UNIVARIATE:

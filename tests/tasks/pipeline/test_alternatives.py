@@ -250,7 +250,7 @@ def test_what_cannot_be_is_refused_in_one_line() -> None:
         ({"number": 2, "time_limit": True}, "^the time_limit of alternatives must be a number"),
         ({"number": 2, "aggregate": "min"}, "aggregate is for the simultaneous search"),
         (
-            {"number": 2, "search": "simultaneous", "quality": "cfs"},
+            {"number": 2, "search": "simultaneous", "quality": "masked_loss"},
             "the simultaneous search needs one of the qualities",
         ),
         (

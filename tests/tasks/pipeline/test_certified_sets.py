@@ -130,6 +130,7 @@ def test_terminal_and_report_give_sets_bounds_and_the_columns_that_may_be_lost(
     assert "Certified: 3 sets, any two with nothing in common (tau 0.7), that" in shown
     assert "each lose at most 10 %" in shown
     assert "Each column can be lost" in shown
+    assert "Certified: 3 sets" in repr(by_folds.alternatives)
     rows = Page(by_folds.report(tmp_path / "report.html").read_bytes()).tables["Certified sets"]
     assert [row[0] for row in rows[-4:]] == ["all features", "1", "2", "3"]
 
@@ -178,3 +179,33 @@ def test_own_folds_find_and_certify_too() -> None:
     found = select(cv=cv).alternatives["certified"]
     assert found["rows"] == {"finding": 300, "certifying": 300}
     assert len(found["sets"]) == 2
+
+
+@pytest.mark.parametrize("validation", ["folds", "holdout"])
+def test_certified_sets_may_have_another_size_than_the_chosen(validation) -> None:
+    asked = AlternativeSettings(number=1, quality="binned_mrmr", certified=True, certified_size=5)
+    result = chaffinch.select(
+        table(),
+        "y",
+        alternatives=asked,
+        method=three(validation=validation),
+        model=MODEL,
+        tolerance=0.1,
+    )
+    certified = result.alternatives["certified"]
+    sizes = [len(one["features"]) for one in certified["sets"]]
+    assert sizes == ([3, 5] if certified["has_chosen"] else [5, 5])
+    assert [len(one["features"]) for one in result.alternatives["sets"]] == [3]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"certified_size": 5}, "certified_size is 5 but no certified sets are asked for; add"),
+        ({"certified": True, "certified_size": 10}, "certified_size must be below 10, the number"),
+    ],
+)
+def test_a_size_that_cannot_be_is_refused_in_one_line(given, message) -> None:
+    with pytest.raises(InputError, match=message) as error:
+        chaffinch.select(table(), "y", model=MODEL, alternatives={"number": 1, **given})
+    assert "\n" not in str(error.value)
