@@ -141,13 +141,13 @@ def certified_sets(
 
 def _on_certifying_folds(run: SelectionRun, judge: Judge) -> Judge:
     """Return the judge of the folds that take no part in finding the sets."""
-    table, folds = run.out_of_fold, run.folds("train")
-    if table is None:
+    if run.out_of_fold is None:
         raise ValueError("without a test part there are predictions of held-out rows")
-    fold = table["fold"].to_numpy()
-    numbers = [number for number in dict.fromkeys(fold.tolist()) if number >= _n_finding(folds)]
-    place = np.flatnonzero(np.isin(fold, numbers))
-    certifying = [folds[number] for number in numbers]
+    fold = run.out_of_fold["fold"].to_numpy()
+    first = _n_finding(run.folds("train"))
+    place = np.flatnonzero(fold >= first)
+    numbers = dict.fromkeys(fold.tolist())
+    certifying = [one for number, one in zip(numbers, judge.folds, strict=True) if number >= first]
     return replace(
         judge,
         folds=tuple(certifying),

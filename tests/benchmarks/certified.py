@@ -15,7 +15,7 @@ and false where the models of the table do lose more on the new rows.
 Half of the tables have a test part, a third of the rows; of the others folds certify.
 
     python -m tests.benchmarks.certified [--trials 300] [--cases alike,larger,limit]
-        [--quality cfs] [--first 0] [--summary]
+        [--quality permutation] [--first 0] [--summary]
 
 Each trial is a line of ``bench-results/certified.jsonl``; what is there is not run again. With
 ``--tables FOLDER`` the tables of ``INDEX.csv`` in the folder are shown instead.
@@ -186,7 +186,7 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=300)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--cases", default=",".join(CASES))
-    parser.add_argument("--quality", default="cfs")
+    parser.add_argument("--quality", default="permutation")
     parser.add_argument("--summary", action="store_true")
     asked = parser.parse_args()
     RESULTS.parent.mkdir(exist_ok=True)

@@ -209,3 +209,11 @@ def test_a_size_that_cannot_be_is_refused_in_one_line(given, message) -> None:
     with pytest.raises(InputError, match=message) as error:
         chaffinch.select(table(), "y", model=MODEL, alternatives={"number": 1, **given})
     assert "\n" not in str(error.value)
+
+
+def test_of_large_folds_as_many_rows_judge_as_the_search_predicted() -> None:
+    result = select(table(6_000), settings={"mask_rows": 1_000})
+    assert result.alternatives["certified"]["rows"] == {"finding": 2_400, "certifying": 3_000}
+    difference = result.alternatives["sets"][0]["difference"]
+    losses = (result.alternatives["sets"][0], result.alternatives["chosen"])
+    assert difference == pytest.approx(losses[0]["test_loss"] - losses[1]["test_loss"])
