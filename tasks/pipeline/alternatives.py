@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from chaffinch.errors import as_input_error
+from chaffinch.storage.datasets.dataset import ignored
 from chaffinch.storage.files import FORMAT_VERSION, to_json
 from chaffinch.tasks.methods.alternatives import (
     TAUS,
@@ -56,7 +57,8 @@ def search_alternatives(run: SelectionRun, writer: Writer) -> None:
     """Find sets that differ from the chosen set and from each other, for one tau or for all."""
     settings, mask = _alternative_settings(run), run.mask
     other_taus = [tau for tau in TAUS if settings.price_curve and tau != settings.tau]
-    progress = _Progress(run, n_searches=1 + len(other_taus))
+    n_before = 1 + len(other_taus)
+    progress = _Progress(run, n_searches=n_before + len(TAUS) * settings.certified)
     problem = replace(run.problem("search_alternatives"), on_progress=progress.measured)
     with as_input_error():
         quality = quality_of(settings.quality, problem, run.store, partial(_held_out, run, problem))
@@ -97,7 +99,9 @@ def search_alternatives(run: SelectionRun, writer: Writer) -> None:
                 finding = _search_among_folds(run, problem, groups, search.k)
             n_left = len(run.schema.features) - len(finding.constraints.must_exclude)
             size = min(settings.certified_size or search.k, n_left)
-            to_certify = found_at_rising_taus(replace(finding, k=size))
+            to_certify = found_at_rising_taus(
+                replace(finding, k=size), lambda done, _: progress.searched(n_before + done)
+            )
     writer.result = {
         "chosen_quality": if_known(chosen_quality),
         "sets": [
@@ -247,7 +251,11 @@ def _search_among_folds(
     rows = run.rows("train").take(index)
     model = run.recipe.fit(rows, run.schema)
     finding = replace(
-        problem, model=model, rows=partial(_train, rows), folds=partial(_folds, folds)
+        problem,
+        model=model,
+        rows=partial(_train, rows),
+        folds=partial(_folds, folds),
+        on_progress=ignored,  # what was measured before is the first part of the progress
     )
     held_out = partial(_in_folds, run, finding, rows, folds)
     quality = quality_of(settings.quality, finding, run.store, held_out)

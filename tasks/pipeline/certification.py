@@ -19,7 +19,7 @@ import numpy as np
 from chaffinch.errors import InputError
 from chaffinch.tasks.data.splitting.splits import PARTS
 from chaffinch.tasks.data.splitting.stratified_split import Index
-from chaffinch.tasks.methods.alternatives import Search, rising_taus
+from chaffinch.tasks.methods.alternatives import TAUS, Search, rising_taus
 from chaffinch.tasks.methods.fitting import Fold
 from chaffinch.tasks.pipeline.judge import Judge, predicted
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
@@ -28,6 +28,7 @@ from chaffinch.tasks.settings.alternatives import AlternativeSettings
 from chaffinch.tasks.statistics.bootstrap import widening
 from chaffinch.tasks.statistics.certified_sets import Claim, claims_in_order, share_lost
 from chaffinch.tasks.statistics.verdict import CONFIDENCE, Judgement
+from chaffinch.tasks.workers.interface import OnDone
 
 Found = tuple[float, list[tuple[int, ...]]]  # a tau and its sets
 
@@ -73,7 +74,7 @@ def check_certified(run: SelectionRun) -> None:
         rows_that_find(run)
 
 
-def found_at_rising_taus(search: Search) -> list[Found]:
+def found_at_rising_taus(search: Search, on_done: OnDone) -> list[Found]:
     """Return the sets at each tau, up to the first with too few of them."""
     found: list[Found] = []
     for tau in rising_taus(search.k, search.settings.dissimilarity):
@@ -81,6 +82,8 @@ def found_at_rising_taus(search: Search) -> list[Found]:
         if len(sets) < search.n_sets:
             break
         found.append((tau, [one.indices for one in sets]))
+        on_done(len(found), len(TAUS))
+    on_done(len(TAUS), len(TAUS))
     return found
 
 

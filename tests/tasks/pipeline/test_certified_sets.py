@@ -211,6 +211,26 @@ def test_a_size_that_cannot_be_is_refused_in_one_line(given, message) -> None:
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("quality", ["relieff", "model_gain", "masked_loss", "wrapper"])
+def test_qualities_of_rankings_models_and_climbs_find_sets_in_some_rows_alone(quality) -> None:
+    data = table(200)[["a0", "a1", "b0", "b1", "c0", "y"]]
+    certified = select(data, quality=quality).alternatives["certified"]
+    assert [len(one["features"]) for one in certified["sets"]] == [3, 3]
+
+
+def test_progress_rises_to_the_end_of_all_searches() -> None:
+    told: list[tuple[int, int]] = []
+    select(
+        quality="permutation",
+        verbose=lambda step, *items: told.append(items) if step == "search_alternatives" else None,
+    )
+    _, *between, _ = told
+    done = [n for n, _ in between]
+    assert done == sorted(done)
+    assert done[-1] == between[-1][1]
+    assert done.count(done[-1]) == 1
+
+
 def test_of_large_folds_as_many_rows_judge_as_the_search_predicted() -> None:
     result = select(table(6_000), settings={"mask_rows": 1_000})
     assert result.alternatives["certified"]["rows"] == {"finding": 2_400, "certifying": 3_000}
