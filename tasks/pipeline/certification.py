@@ -21,6 +21,7 @@ from chaffinch.tasks.data.splitting.splits import PARTS
 from chaffinch.tasks.data.splitting.stratified_split import Index
 from chaffinch.tasks.methods.alternatives import TAUS, Search, rising_taus
 from chaffinch.tasks.methods.fitting import Fold
+from chaffinch.tasks.pipeline.evaluation import leaks_in
 from chaffinch.tasks.pipeline.judge import Judge, predicted
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
 from chaffinch.tasks.selection.core import Mask
@@ -100,7 +101,13 @@ def certified_sets(
         for tau, sets in found:
             masks = [chosen] * has_chosen + [np.isin(np.arange(len(chosen)), one) for one in sets]
             shared = judging, run.settings.tolerance
-            yield Claim(tau, tuple(masks), tuple(run.workers.map(_judgement, shared, masks)))
+            judgements = [
+                replace(judged, verdict="cannot tell") if leaks_in(run, mask) else judged
+                for mask, judged in zip(
+                    masks, run.workers.map(_judgement, shared, masks), strict=True
+                )
+            ]
+            yield Claim(tau, tuple(masks), tuple(judgements))
 
     tested = claims_in_order(claims())
     shown = [claim for claim in tested if claim.is_shown]
@@ -120,6 +127,7 @@ def certified_sets(
         },
         "units": judging.n_units,
         "has_chosen": has_chosen,
+        "leaks": [] if given is None else leaks_in(run, np.any(given.sets, axis=0)),
         "sets": [
             {
                 "features": [name for name, kept in zip(names, mask, strict=True) if kept],

@@ -59,6 +59,9 @@ def _why_not(certified: Mapping[str, Any]) -> str:
     """Return what is known of the set that keeps the others from being certified."""
     if few := too_few_units(certified["units"]):
         return f"{few[:1].lower()}{few[1:]}"
+    if leaks := certified["leaks"]:
+        alone = "which alone predicts" if len(leaks) == 1 else "which alone predict"
+        return f"there are sets with {quoted(leaks)}, {alone} the target"
     bound = _highest_bound(certified)
     if bound is None or bound <= certified["tolerance"]:
         return "all features are not shown to explain more than a constant"
@@ -89,6 +92,8 @@ def what_would_help(certified: Mapping[str, Any]) -> str:
         return ""
     if not certified["sets"]:
         return "Fewer alternatives, or another size (certified_size), may make room."
+    if certified["leaks"]:
+        return "Drop what is not known before the target, and put what is on the keep list."
     remedies = ["larger sets (certified_size)", "fewer alternatives", "another quality"]
     bound, tolerated = _highest_bound(certified), certified["tolerance"]
     if bound is not None and bound > tolerated and not too_few_units(certified["units"]):

@@ -11,6 +11,7 @@ from sklearn.linear_model import Ridge
 import chaffinch
 from chaffinch import AlternativeSettings, InputError, ModelSettings
 from chaffinch.flows.cli.output import show
+from chaffinch.tasks.statistics.size_curve import SizeCurve
 from tests.tasks.reporting.synthetic_report import Page
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -82,9 +83,10 @@ def test_other_rows_certify_by_refits_without_them_than_find(by_folds, store) ->
     data = pd.read_parquet(path)
     certifying = rows[rows["fold"] >= 2]
     y = data["y"].to_numpy()[certifying["row"]]
-    of_all, constant = (
-        np.square(np.stack(certifying[name]) - y).mean() for name in ("all_features", "constant")
-    )
+    losses = {
+        name: np.square(np.stack(certifying[name]) - y) for name in ("all_features", "constant")
+    }
+    of_all, constant = losses["all_features"].mean(), losses["constant"].mean()
     assert certified["all_features_loss"] == pytest.approx(of_all, rel=1e-9)
     for one in certified["sets"]:
         predicted = pd.Series(0.0, certifying["row"])
@@ -92,10 +94,34 @@ def test_other_rows_certify_by_refits_without_them_than_find(by_folds, store) ->
             outside = data.drop(held_out["row"])
             model = Ridge(alpha=1.0).fit(outside[one["features"]], outside["y"])
             predicted[held_out["row"]] = model.predict(data.loc[held_out["row"], one["features"]])
-        loss = np.square(predicted.to_numpy() - y).mean()
+        of_rows = np.square(predicted.to_numpy() - y)
+        loss = of_rows.mean()
+        curve = SizeCurve(
+            (10, 3),
+            np.array([losses["all_features"], of_rows]),
+            losses["constant"],
+            np.ones(len(y)),
+            np.arange(len(y)),
+            certifying["fold"].to_numpy(),
+        )
+        # three folds of 120 rows, fitted on 480; Fieller's bound is near that by the bootstrap
+        _, bound = curve.shares_lost(np.sqrt(1 + 3 * 120 / 480))[1]
+        assert one["share_lost_at_most"] == pytest.approx(bound, rel=0.1)
         assert one["loss"] == pytest.approx(loss, rel=2e-3)  # but for the penalty's scale
         share = (one["loss"] - of_all) / (constant - of_all)
         assert one["share_lost"] == pytest.approx(share, rel=1e-9)
+
+
+def test_sets_are_those_of_the_rows_that_find_alone(by_folds, store) -> None:
+    certified = by_folds.alternatives["certified"]
+    rows = pq.read_table(by_folds.folder / "out_of_fold.parquet").to_pandas()
+    (path,) = store.rglob("table.parquet")
+    finding = pd.read_parquet(path).iloc[np.sort(rows.loc[rows["fold"] < 2, "row"])]
+    assert len(finding) == certified["rows"]["finding"]
+    quality = chaffinch.qualities.binned_mrmr(finding[list(by_folds.candidates)], finding["y"])
+    found = chaffinch.find_alternatives(quality, k=3, n_alternatives=2, tau=certified["tau"])
+    sets = [sorted(one["features"]) for one in certified["sets"]]
+    assert sets == [sorted(one.features) for one in found]
 
 
 def test_a_test_part_certifies_the_chosen_set_too_as_the_verdict_judges_it(by_test) -> None:
@@ -209,6 +235,16 @@ def test_a_size_that_cannot_be_is_refused_in_one_line(given, message) -> None:
     with pytest.raises(InputError, match=message) as error:
         chaffinch.select(table(), "y", model=MODEL, alternatives={"number": 1, **given})
     assert "\n" not in str(error.value)
+
+
+def test_sets_with_a_leak_are_not_certified_until_it_is_on_the_keep_list() -> None:
+    data = table(300).assign(leak=lambda given: given["y"] * 2)
+    certified = select(data, quality="permutation").alternatives["certified"]
+    assert certified["leaks"] == ["leak"]
+    assert not certified["is_shown"]
+    kept = select(data, quality="permutation", keep=["leak"]).alternatives["certified"]
+    assert kept["leaks"] == []
+    assert kept["is_shown"]
 
 
 @pytest.mark.parametrize("quality", ["relieff", "model_gain", "masked_loss", "wrapper"])

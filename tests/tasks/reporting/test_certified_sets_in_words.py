@@ -22,6 +22,7 @@ def certified(*sets, bounds=(0.01, 0.015), lost=0.005, **given):
         "rows": {"finding": 400, "certifying": 600},
         "units": 600,
         "has_chosen": False,
+        "leaks": [],
         "sets": [
             {"features": list(names), "loss": 1.1, "share_lost": lost, "share_lost_at_most": bound}
             for names, bound in zip(sets, bounds, strict=False)
@@ -53,6 +54,7 @@ def test_each_column_can_be_lost_that_not_all_sets_have(sets, in_common, lost) -
         ({"bounds": (None, None), "lost": None}, "not shown to explain more than", "more rows may"),
         ({"units": 19}, "at least 20 rows, groups or blocks of time", "more rows may"),
         ({}, "not shown to explain more than", "more rows may"),
+        ({"leaks": ["a"]}, "there are sets with 'a', which alone predicts the", "Drop what is"),
     ],
 )
 def test_why_no_set_is_certified_and_what_may_help(given, why, help_) -> None:
