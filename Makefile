@@ -9,7 +9,7 @@ export DO_NOT_TRACK := 1
 # the programs that tests start share what is compiled
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test test-e2e test-faults fuzz e2e-needs lint docs setup lock audit clean test-lowest test-newest bench-overhead bench-fidelity bench-masked-loss bench-alternatives bench-choice bench-choice-cost bench-verdict bench-gate bench-dfs bench-pefs bench-scale bench-eta bench-boruta reproduce
+.PHONY: help run test test-e2e test-faults fuzz e2e-needs lint docs setup lock audit clean test-lowest test-newest bench-overhead bench-fidelity bench-masked-loss bench-alternatives bench-certified bench-choice bench-choice-cost bench-verdict bench-gate bench-dfs bench-pefs bench-scale bench-eta bench-boruta reproduce
 
 help:  ## What there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | column -ts '	'
@@ -77,6 +77,9 @@ bench-masked-loss: $(READY)  ## Masked losses against one prediction per feature
 bench-alternatives: $(READY)  ## Alternative feature sets against the author's package; TABLES=folder
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps alfese==1.1.0
 	@$(BIN)/python -m tests.benchmarks.alternatives $(TABLES)
+
+bench-certified: $(READY)  ## How often certified sets lose too much, on made-up tables; OPTIONS="--trials 20"
+	@$(BIN)/python -m tests.benchmarks.certified $(OPTIONS)
 
 bench-choice: $(READY)  ## The default method against what people use today; TABLES=folder MODELS=lightgbm,mlp OPTIONS=--summary
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps boruta==0.4.3

@@ -268,7 +268,9 @@ SELECTION = _options(
     f"target model.name {_COLUMNS} task loss baseline model.tuning model.folds model.tuning_rows "
     "mask_rows seed shares tolerance history.lags history.rolling history.columns history.series "
     "alternatives.number alternatives.tau alternatives.quality alternatives.search "
-    "alternatives.aggregate alternatives.time_limit alternatives.price_curve"
+    "alternatives.aggregate alternatives.time_limit alternatives.price_curve "
+    "alternatives.certified alternatives.certified_size alternatives.together "
+    "alternatives.dissimilarity"
 )
 COMPARISON = _options(
     f"target methods models folds seeds sizes {_COLUMNS} task loss baseline tolerance"

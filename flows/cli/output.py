@@ -27,6 +27,7 @@ from chaffinch.tasks.pipeline.progress_display import bar, lines
 from chaffinch.tasks.pipeline.run import Preflight
 from chaffinch.tasks.reporting.alternatives import (
     joint_proof,
+    n_requested,
     near_copies_in_words,
     proof,
     suggest_remedies,
@@ -34,6 +35,7 @@ from chaffinch.tasks.reporting.alternatives import (
     why_undecided,
     why_worthless,
 )
+from chaffinch.tasks.reporting.certified_sets import lines_of_certified_sets
 from chaffinch.tasks.reporting.changes import lines_of_changes
 from chaffinch.tasks.reporting.losses import (
     DIFFERENCE_OF_METRICS,
@@ -76,9 +78,9 @@ def lines_of_alternatives(
 
     `n_units` are the rows, groups or blocks of time that judge.
     """
-    n_requested, part = alternatives["settings"]["number"], part_in_words(judged_on(alternatives))
+    n_asked, part = n_requested(alternatives["settings"]), part_in_words(judged_on(alternatives))
     yield summarise_alternatives(alternatives)
-    if len(alternatives["sets"]) < n_requested and (room := suggest_remedies(alternatives)):
+    if len(alternatives["sets"]) < n_asked and (room := suggest_remedies(alternatives)):
         yield f"  {room}"
     notes = (
         near_copies_in_words(alternatives),
@@ -103,6 +105,11 @@ def lines_of_alternatives(
         yield f"     {listed(alternative['features'], NAMES_SHOWN)}{where}"
     if undecided := why_undecided(alternatives, n_units):
         yield f"  {undecided}."
+    if "certified" in alternatives:
+        certified = alternatives["certified"]
+        yield from lines_of_certified_sets(
+            certified, judged_on(alternatives), loss_name, NAMES_SHOWN
+        )
 
 
 # State of a run -> what to do about it.

@@ -14,10 +14,11 @@ import numpy as np
 from chaffinch.storage.runs.store import Store
 from chaffinch.tasks.methods.baselines.rankings import scores_of
 from chaffinch.tasks.methods.protocol import Problem
+from chaffinch.tasks.methods.refits import Refit, refitted_loss
 from chaffinch.tasks.selection.alternatives.designs import Solved
-from chaffinch.tasks.selection.alternatives.dissimilarity import largest_overlap
+from chaffinch.tasks.selection.alternatives.dissimilarity import Dissimilarity, largest_overlap
 from chaffinch.tasks.selection.alternatives.find import bounds_in_place, find_alternatives
-from chaffinch.tasks.selection.alternatives.hill_climbing import MaskedLossQuality
+from chaffinch.tasks.selection.alternatives.hill_climbing import MaskedLossQuality, Wrapper
 from chaffinch.tasks.selection.alternatives.quality import CFS, FCBF, MRMR, Quality, Univariate
 from chaffinch.tasks.selection.alternatives.result import Alternatives
 from chaffinch.tasks.selection.baselines.columns import (
@@ -29,7 +30,7 @@ from chaffinch.tasks.selection.baselines.importances import select_from_model
 from chaffinch.tasks.selection.constraints import Constraints
 from chaffinch.tasks.selection.core import Floats, MaskedLoss, Rows, Schema
 from chaffinch.tasks.selection.masked_loss.mean import MeanLoss
-from chaffinch.tasks.settings.alternatives import AlternativeSettings, QualityName
+from chaffinch.tasks.settings.alternatives import AlternativeSettings, QualityName, SearchName
 from chaffinch.tasks.settings.identity import digest, versions
 
 # The rankings whose scores are qualities of single features.
@@ -73,10 +74,30 @@ def quality_of(
         if name == "masked_loss":
             return MaskedLossQuality(engine, names=names)
         return Univariate(engine.without_each() - engine.loss, names)
+    if name == "wrapper":
+        return _wrapper(problem)
     if name == "binned_mutual_information":
         return Univariate(binned_information(problem.rows("train"), problem.schema), names)
     quality, measure = _OF_PAIRS[name]
     return quality(*_dependencies(measure, problem, store), names)
+
+
+def _wrapper(problem: Problem) -> Wrapper:
+    """Return less the loss of the model fitted on a set, of the last fold of the training rows.
+
+    Bach, arXiv 2307.11607v3, section 5.3: a stratified 80:20 split, as it is with five folds. The
+    climb starts from the set of the highest binned mutual information.
+    """
+    rows, schema = problem.rows("train"), problem.schema
+    refit = Refit(rows, rows.take(slice(0)), schema, problem.recipe, problem.loss)
+    refit = refit.fold(problem.folds("train")[-1])
+
+    def score(indices: tuple[int, ...]) -> float:
+        mask = np.isin(np.arange(len(schema.features)), indices)
+        return -refitted_loss(refit, mask)
+
+    start = binned_information(refit.train, schema)
+    return Wrapper(score, len(schema.features), names=schema.features, start=start)
 
 
 def _dependencies(measure: str, problem: Problem, store: Store | None) -> tuple[Floats, Floats]:
@@ -209,26 +230,35 @@ class Missing(TypedDict):
 
 @dataclass(frozen=True)
 class Search:
-    """Search for alternatives to the chosen set, at any tau, without near copies."""
+    """Search for sets of k features, at any tau, without near copies.
+
+    With the chosen set they are its alternatives, without it one set more.
+    """
 
     quality: Quality
     settings: AlternativeSettings
-    chosen: tuple[int, ...]
+    k: int
+    chosen: tuple[int, ...] | None
     constraints: Constraints  # of every set; they exclude near copies
+
+    @property
+    def n_sets(self) -> int:
+        """Number of sets to find."""
+        return self.settings.number + (self.chosen is None)
 
     def sets(self, tau: float) -> Alternatives:
         """Return the sets that exist, at most the requested number."""
-        settings = self.settings
+        settings, chosen = self.settings, self.chosen
         return find_alternatives(
             self.quality,
-            k=len(self.chosen),
-            n_alternatives=settings.number - 1,
+            k=self.k,
+            n_alternatives=self.n_sets - 1,
             tau=tau,
             dissimilarity=settings.dissimilarity,
             search=settings.search,
             aggregate=settings.aggregate,
             constraints=self.constraints,
-            previous=[self.chosen],
+            previous=() if chosen is None else [chosen],
             time_limit=settings.time_limit,
         )
 
@@ -237,7 +267,7 @@ def missing_of(search: Search, alternatives: Alternatives) -> Missing | None:
     """Return the reason for missing sets and remedies, or None without a proof."""
     if alternatives.status != "infeasible":
         return None
-    settings, k = search.settings, len(search.chosen)
+    settings, k = search.settings, search.k
     if k == search.quality.n_features - len(search.constraints.must_exclude):
         return {"reason": "all_features", "remedies": ["fewer_features"]}
     n_kept = len(search.constraints.must_include)
@@ -245,7 +275,7 @@ def missing_of(search: Search, alternatives: Alternatives) -> Missing | None:
         return {"reason": "all_kept", "remedies": ["fewer_kept"]}
     is_far = largest_overlap(k, k, settings.tau, settings.dissimilarity) < k - 1
     is_by_pairs = isinstance(search.quality, FCBF) and k > 1
-    is_at_once = settings.search == "simultaneous" and settings.number > 1
+    is_at_once = settings.search == "simultaneous" and search.n_sets > 1
     may_help: dict[Remedy, bool] = {
         "lower_tau": is_far,
         "fewer_alternatives": is_at_once,
@@ -269,8 +299,14 @@ def missing_of(search: Search, alternatives: Alternatives) -> Missing | None:
 TAUS = tuple(tenths / 10 for tenths in range(1, 11))
 
 
+def rising_taus(k: int, dissimilarity: Dissimilarity) -> list[float]:
+    """Return the tenths of tau, of those with as many features in common the lowest."""
+    of_overlap = {largest_overlap(k, k, tau, dissimilarity): tau for tau in reversed(TAUS)}
+    return sorted(of_overlap.values())
+
+
 def best_known(
-    by_tau: Mapping[float, Alternatives], n_sets: int, search: Literal["sequential", "simultaneous"]
+    by_tau: Mapping[float, Alternatives], n_sets: int, search: SearchName
 ) -> dict[float, Alternatives]:
     """Return the best known sets of each tau; proven and incomplete sets are unchanged."""
     known: dict[float, Alternatives] = {}
@@ -302,9 +338,7 @@ def if_known(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _with_sets_of(
-    sets: Alternatives, better: Alternatives, search: Literal["sequential", "simultaneous"]
-) -> Alternatives:
+def _with_sets_of(sets: Alternatives, better: Alternatives, search: SearchName) -> Alternatives:
     """Return better sets of a higher tau, with the bounds of the search at the lower tau."""
     qualities = [feature_set.quality for feature_set in better]
     if search == "sequential":

@@ -52,6 +52,7 @@ from chaffinch.tasks.selection.masked_loss.base import check_finite
 from chaffinch.tasks.settings.base import Count, setting
 from chaffinch.tasks.settings.method import MANY_ROWS, PERCENT, Method, Traits
 from chaffinch.tasks.settings.search_result import Candidate, SearchResult, best_first
+from chaffinch.tasks.statistics.bootstrap import widening
 from chaffinch.tasks.statistics.ranks_and_stability import stability_of
 from chaffinch.tasks.statistics.size_curve import Leaving, SizeCurve
 from chaffinch.tasks.statistics.verdict import constant_prediction
@@ -627,13 +628,7 @@ def _refit_and_predict(search: _Search, item: tuple[int, Mask]) -> Floats:
 
 
 def _interval_factor(search: _Search) -> float:
-    """Return the factor of intervals for folds that share the rows they are fitted on.
-
-    The variance of a mean over K folds is 1 + K n_test / n_train times that of independent ones:
-    Nadeau and Bengio, "Inference for the generalization error", Machine Learning 52 (2003).
-    """
-    shares = [
-        len(search.folds[f][1]) / len(search.index_outside(search.left_out(f)))
+    return widening(
+        (len(search.index_outside(search.left_out(f))), len(search.folds[f][1]))
         for f in search.inner
-    ]
-    return math.sqrt(1 + sum(shares))
+    )

@@ -10,6 +10,7 @@ compared with each other, but the verdict of the selection does not use them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from chaffinch.errors import as_input_error
+from chaffinch.storage.datasets.dataset import ignored
 from chaffinch.storage.files import FORMAT_VERSION, to_json
 from chaffinch.tasks.methods.alternatives import (
     TAUS,
@@ -30,8 +32,14 @@ from chaffinch.tasks.methods.alternatives import (
     quality_of,
 )
 from chaffinch.tasks.methods.fitting import Fold
+from chaffinch.tasks.methods.paths import RANKED_ON
 from chaffinch.tasks.methods.protocol import Problem, Seen
 from chaffinch.tasks.methods.refits import Refit
+from chaffinch.tasks.pipeline.certification import (
+    certified_sets,
+    found_at_rising_taus,
+    rows_that_find,
+)
 from chaffinch.tasks.pipeline.judge import Judge, judge_of, predicted
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
 from chaffinch.tasks.pipeline.stage import Writer, stage
@@ -49,10 +57,11 @@ def search_alternatives(run: SelectionRun, writer: Writer) -> None:
     """Find sets that differ from the chosen set and from each other, for one tau or for all."""
     settings, mask = _alternative_settings(run), run.mask
     other_taus = [tau for tau in TAUS if settings.price_curve and tau != settings.tau]
-    progress = _Progress(run, n_searches=1 + len(other_taus))
+    n_before = 1 + len(other_taus)
+    progress = _Progress(run, n_searches=n_before + len(TAUS) * settings.certified)
     problem = replace(run.problem("search_alternatives"), on_progress=progress.measured)
     with as_input_error():
-        quality = quality_of(settings.quality, problem, run.store, partial(_in_folds, run, problem))
+        quality = quality_of(settings.quality, problem, run.store, partial(_held_out, run, problem))
         chosen = np.flatnonzero(mask).tolist()
         constraints = _constraints_of_sets(run, problem.keep)
         place = {name: j for j, name in enumerate(run.schema.features)}
@@ -60,16 +69,13 @@ def search_alternatives(run: SelectionRun, writer: Writer) -> None:
         groups = [[place[name] for name in group] for group in groups]
         stood_for = copies_stood_for(groups, chosen, quality, constraints)
         copies = {*chain(*stood_for.values())}
-        search = Search(
-            quality,
-            settings,
-            tuple(j for j in chosen if j not in copies),
-            replace(constraints, must_exclude=sorted({*constraints.excluded, *copies})),
-        )
+        kept = tuple(j for j in chosen if j not in copies)
+        fixed = None if settings.together else kept
+        search = Search(quality, settings, len(kept), fixed, _without(copies, constraints))
         progress.searched(0)
         alternatives = search.sets(settings.tau)
         progress.searched(1)
-        chosen_quality = quality.value(search.chosen)
+        chosen_quality = quality.value(kept)
         prices: list[dict[str, Any]] = []
         if settings.price_curve:
             # Hill climbing caches scores across tau, and its engine uses the workers itself: it
@@ -82,10 +88,20 @@ def search_alternatives(run: SelectionRun, writer: Writer) -> None:
                 **dict(zip(other_taus, at_other_taus, strict=True)),
                 settings.tau: alternatives,
             }
-            by_tau = best_known(by_tau, settings.number, settings.search)
+            by_tau = best_known(by_tau, settings.n_sets, settings.search)
             alternatives = by_tau[settings.tau]
             prices = [price_of(tau, by_tau[tau]) for tau in TAUS]
         missing = missing_of(search, alternatives)
+        to_certify = []
+        if settings.certified:
+            finding = search
+            if not len(run.splits.test):
+                finding = _search_among_folds(run, problem, groups, search.k)
+            n_left = len(run.schema.features) - len(finding.constraints.must_exclude)
+            size = min(settings.certified_size or search.k, n_left)
+            to_certify = found_at_rising_taus(
+                replace(finding, k=size), lambda done, _: progress.searched(n_before + done)
+            )
     writer.result = {
         "chosen_quality": if_known(chosen_quality),
         "sets": [
@@ -102,6 +118,7 @@ def search_alternatives(run: SelectionRun, writer: Writer) -> None:
         "missing": missing,
         "prices": prices,
         "near_copies": list(stood_for.items()),
+        "to_certify": to_certify,
     }
 
 
@@ -149,6 +166,9 @@ def score_alternatives(run: SelectionRun, writer: Writer) -> None:
         writer.result["near_copies"] = {
             names[j]: [names[copy] for copy in copies] for j, copies in search["near_copies"]
         }
+    settings = _alternative_settings(run)
+    if settings.certified:
+        writer.result["certified"] = certified_sets(run, judge, settings, search["to_certify"])
     writer.write("alternatives.json", to_json(writer.result))
 
 
@@ -176,18 +196,24 @@ def _alternative_settings(run: SelectionRun) -> AlternativeSettings:
     return settings
 
 
-def _in_folds(run: SelectionRun, problem: Problem) -> list[Problem]:
+def _held_out(run: SelectionRun, problem: Problem) -> list[Problem]:
     """Return the problem, or one for each fold: the model has not seen mask-validation rows."""
     if len(run.splits.mask_validation):
         return [problem]
-    rows, folds = run.rows("train"), run.folds("train")
+    return _in_folds(run, problem, run.rows("train"), run.folds("train"))
+
+
+def _in_folds(
+    run: SelectionRun, problem: Problem, rows: Rows, folds: Sequence[Fold]
+) -> list[Problem]:
+    """Return a problem for each fold of some rows, of a model that is fitted outside the fold."""
     refit = Refit(rows, rows.take(slice(0)), run.schema, run.recipe, run.loss)
     models = run.workers.map(_model_outside, refit, folds)
     return [
         replace(
             problem,
             model=model,
-            rows=partial(_held_out, rows.take(held_out)),
+            rows=partial(_mask_validation, rows.take(held_out)),
             on_progress=partial(_report_fold, problem.on_progress, number, len(folds)),
         )
         for number, (model, (_, held_out)) in enumerate(zip(models, folds, strict=True))
@@ -198,10 +224,47 @@ def _model_outside(refit: Refit, fold: Fold) -> FittedModel:
     return refit.recipe.fit(refit.train.take(fold[0]), refit.schema)
 
 
-def _held_out(rows: Rows, *parts: Seen) -> Rows:
+def _mask_validation(rows: Rows, *parts: Seen) -> Rows:
     if parts != ("mask_validation",):
         raise ValueError(f"a fold holds out mask-validation rows alone, not {parts}")
     return rows
+
+
+def _train(rows: Rows, *parts: Seen) -> Rows:
+    if parts not in (("train",), RANKED_ON):  # without a test part there are no others
+        raise ValueError(f"these are training rows alone, not {parts}")
+    return rows
+
+
+def _folds(folds: Sequence[Fold], *parts: Seen) -> Sequence[Fold]:
+    if parts != ("train",):
+        raise ValueError(f"these are folds of training rows alone, not {parts}")
+    return folds
+
+
+def _search_among_folds(
+    run: SelectionRun, problem: Problem, groups: Sequence[Sequence[int]], k: int
+) -> Search:
+    """Return the search for sets of k features by the rows that certify none of them."""
+    settings, constraints = _alternative_settings(run), _constraints_of_sets(run, problem.keep)
+    index, folds = rows_that_find(run)
+    rows = run.rows("train").take(index)
+    model = run.recipe.fit(rows, run.schema)
+    finding = replace(
+        problem,
+        model=model,
+        rows=partial(_train, rows),
+        folds=partial(_folds, folds),
+        on_progress=ignored,  # what was measured before is the first part of the progress
+    )
+    held_out = partial(_in_folds, run, finding, rows, folds)
+    quality = quality_of(settings.quality, finding, run.store, held_out)
+    copies = chain(*copies_stood_for(groups, (), quality, constraints).values())
+    return Search(quality, settings, k, None, _without(copies, constraints))
+
+
+def _without(copies: Iterable[int], constraints: Constraints) -> Constraints:
+    return replace(constraints, must_exclude=sorted({*constraints.excluded, *copies}))
 
 
 def _report_fold(on_done: OnDone, number: int, n_parts: int, done: int, total: int) -> None:

@@ -116,14 +116,15 @@ def judge_of(run: SelectionRun) -> Judge:
     table = run.out_of_fold
     if table is None:
         raise ValueError(f"method {run.method.kind} made no predictions of held-out rows")
-    held_out, folds = table["row"].to_numpy(), run.folds("train")
+    held_out, number, folds = table["row"].to_numpy(), table["fold"].to_numpy(), run.folds("train")
     refit = run.refit(("train",), "train")
     names = ("all_features", "selected", "constant")
     every, selected, constant = (np.array(table[name].to_pylist()) for name in names)
     return Judge(
         "out_of_fold",
         refit,
-        tuple(folds[number] for number in dict.fromkeys(table["fold"].to_pylist())),
+        # of a fold's rows the search predicts no more than mask_rows
+        tuple((folds[f][0], held_out[number == f]) for f in dict.fromkeys(number.tolist())),
         refit.train.take(held_out),
         np.unique(run.units("train")[held_out], return_inverse=True)[1],
         every,

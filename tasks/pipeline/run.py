@@ -27,6 +27,7 @@ from chaffinch.tasks.data.table_check import TableDescription
 from chaffinch.tasks.methods.alternatives import MODEL_GAIN
 from chaffinch.tasks.methods.fitting import loss_of, recipe_of
 from chaffinch.tasks.pipeline.alternatives import score_alternatives, search_alternatives
+from chaffinch.tasks.pipeline.certification import check_certified
 from chaffinch.tasks.pipeline.evaluation import evaluate, retrain
 from chaffinch.tasks.pipeline.ingestion import (
     describe,
@@ -201,6 +202,7 @@ def preflight(
     free = free_memory()  # before the check uses memory
     with _open_run(source, settings, execution, _unwrapped, no_progress, in_memory=True) as run:
         split(run)
+        check_certified(run)
         shape = run.dataset.n_rows, len(run.dataset.columns)
         rows = run.records["split"].result["rows"]
         n_units = int(run.units("test" if rows.get("test") else "train").max()) + 1
@@ -218,6 +220,8 @@ def _finish(run: SelectionRun, wrap_step: WrapStep) -> None:
     time_estimate = TimeEstimate(run)
     for step in [*steps, write_report]:
         wrap_step(step)(run)
+        if step is split:
+            check_certified(run)
         if run.progress.wants_estimate and (estimate := time_estimate.after(step.__name__)):
             run.progress.expect(*estimate)
 

@@ -291,6 +291,16 @@ class SelectionRun(StageResults):
             return fold_indices(roles, self.settings)
         return self.custom_folds.inside(self._index(parts), roles.y)
 
+    def folds_among(self, index: Index) -> list[Fold]:
+        """Return the folds of cross-validation inside some of the training rows."""
+        if self.custom_folds is None:
+            return fold_indices(self.roles("train").take(index), self.settings)
+        is_in = np.zeros(len(self.splits.train), dtype=bool)
+        is_in[index] = True
+        number = np.cumsum(is_in) - 1
+        inside = [tuple(number[rows[is_in[rows]]] for rows in fold) for fold in self.folds("train")]
+        return [(fitted, held) for fitted, held in inside if len(fitted) and len(held)]
+
     def units(self, *parts: str) -> Index:
         """Return the resampling unit of each row of some sets."""
         roles = self.roles(*parts)

@@ -8,6 +8,7 @@ from itertools import chain, compress
 from typing import TYPE_CHECKING, Any
 
 from chaffinch.storage.column_names import quoted
+from chaffinch.tasks.reporting.certified_sets import certified_blocks
 from chaffinch.tasks.reporting.charts import CURVES, INK, MARKERS, MUTED, PAPER, figure_of, markup
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.reporting.section import (
@@ -24,7 +25,7 @@ from chaffinch.tasks.reporting.section import (
 )
 from chaffinch.tasks.reporting.text import NOTHING, counted, interval, listed, number, share
 from chaffinch.tasks.selection.losses import loss_in_words
-from chaffinch.tasks.settings.alternatives import CLIMBED
+from chaffinch.tasks.settings.alternatives import CLIMBED, GREEDY
 from chaffinch.tasks.statistics.verdict import judged_on, part_in_words, too_few_units
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ def alternatives_of(content: ReportContent) -> Iterator[Block]:
         yield note(f"{why}.")
     if (chart := price_chart(alternatives)) is not None:
         yield Figure(chart, price_caption(alternatives))
+    if "certified" in alternatives:
+        yield from certified_blocks(alternatives["certified"], judged_on(alternatives))
 
 
 def _sets(content: ReportContent, alternatives: Mapping[str, Any]) -> Iterator[Block]:
@@ -62,11 +65,12 @@ def _sets(content: ReportContent, alternatives: Mapping[str, Any]) -> Iterator[B
         )
     undecided = why_undecided(alternatives, contract.comparison.units)
     counted_copies = ", near copies not counted" if alternatives.get("near_copies") else ""
+    alone = " The chosen set is none of them." if settings.get("together") else ""
     decided = undecided or "An interval that holds zero says that the chosen set need not be better"
     yield paragraph(
         f"Sets of as many features as were chosen{counted_copies}, any two of which differ by a "
-        f"tau of at least {number(settings['tau'])} ({settings['dissimilarity'].capitalize()}). "
-        "Quality is by ",
+        f"tau of at least {number(settings['tau'])} ({settings['dissimilarity'].capitalize()})."
+        f"{alone} Quality is by ",
         Code(settings["quality"]),
         ", higher is better, and comes from rows that were used for choosing; the "
         f"{losses}. {decided}.",
@@ -77,7 +81,7 @@ def _sets(content: ReportContent, alternatives: Mapping[str, Any]) -> Iterator[B
         yield note(f"{known}.")
     if of_all := joint_proof(alternatives):
         yield note(f"{of_all}.")
-    if n_missing := settings["number"] - len(alternatives["sets"]):
+    if n_missing := n_requested(settings) - len(alternatives["sets"]):
         yield note(
             f"{n_missing} of the sets asked for {'is' if n_missing == 1 else 'are'} not there: "
             f"{why_missing(alternatives)}. {suggest_remedies(alternatives)}"
@@ -88,12 +92,17 @@ def _sets(content: ReportContent, alternatives: Mapping[str, Any]) -> Iterator[B
 def summarise_alternatives(alternatives: Mapping[str, Any]) -> str:
     """Return the number of alternatives, and why there are fewer than requested."""
     settings, n_found = alternatives["settings"], len(alternatives["sets"])
-    n_requested, tau, quality = settings["number"], settings["tau"], settings["quality"]
+    tau, quality = settings["tau"], settings["quality"]
     text = f"{counted(n_found, 'alternative')}, tau {tau:g}, by {quality}"
-    if n_found < n_requested:
-        were = "was" if n_requested == 1 else "were"
-        text += f"; {n_requested} {were} asked for, but {why_missing(alternatives)}"
+    if n_found < (n_asked := n_requested(settings)):
+        were = "was" if n_asked == 1 else "were"
+        text += f"; {n_asked} {were} asked for, but {why_missing(alternatives)}"
     return f"{text}."
+
+
+def n_requested(settings: Mapping[str, Any]) -> int:
+    """Return how many sets the settings ask for; with together, one more."""
+    return int(settings["number"] + settings.get("together", False))
 
 
 def table_of_sets(alternatives: Mapping[str, Any], chosen_loss: float) -> Table:
@@ -197,7 +206,7 @@ def _counts_worst_set(alternatives: Mapping[str, Any]) -> bool:
 
 def _is_simultaneous(alternatives: Mapping[str, Any]) -> bool:
     settings = alternatives["settings"]
-    return bool(settings.get("search") == "simultaneous" and settings["number"] > 1)
+    return settings.get("search", "sequential") != "sequential" and n_requested(settings) > 1
 
 
 def _unproven(quality: float, bound: float | None, best: str) -> str:
@@ -265,13 +274,13 @@ def price_caption(alternatives: Mapping[str, Any]) -> str:
             else "the best that was found, there or at a higher tau, before the search stopped, "
             "and not proven best."
         )
-    drawn = min(settings["number"], len(CURVES))
+    drawn = min(n_requested(settings), len(CURVES))
     ends = [price for price in prices if len(price["qualities"]) < drawn]
     # of runs from before the status was kept, nothing is known
     if any(price.get("status") == "infeasible" for price in ends):
         none = "is no such set"
         if _is_simultaneous(alternatives):
-            none = f"are no {number(settings['number'])} such sets at once"
+            none = f"are no {number(n_requested(settings))} such sets at once"
         text += f" A curve ends where it is proven that there {none}."
     unproven = [number(price["tau"]) for price in ends if price.get("status") == "not_solved"]
     if unproven:
@@ -288,7 +297,7 @@ def _are_unproven(settings: Mapping[str, Any], price: Mapping[str, Any]) -> list
     qualities = price["qualities"]
     n_drawn = min(len(qualities), len(CURVES))
     # runs from before bounds were kept have none
-    if settings["search"] == "simultaneous":
+    if settings["search"] != "sequential":
         if price.get("status") != "feasible":
             return [False] * n_drawn
         total = min(qualities) if settings["aggregate"] == "min" else math.fsum(qualities)
@@ -381,13 +390,21 @@ def why_missing(alternatives: Mapping[str, Any]) -> str:
     if alternatives["status"] == "infeasible":
         return _explain_infeasible(alternatives)
     which = "no further one" if alternatives["sets"] else "none"
+    if _is_greedy(alternatives):
+        return f"{which} was found on the way of the greedy search, which proves nothing"
     if alternatives["settings"]["quality"] in CLIMBED:
         return f"{which} was found before the time was over, or on the way of the climb"
     return f"{which} was found before the time was over"
 
 
+def _is_greedy(alternatives: Mapping[str, Any]) -> bool:
+    return alternatives["settings"].get("search") in GREEDY
+
+
 def suggest_remedies(alternatives: Mapping[str, Any]) -> str:
     """Return in a sentence what may make room for more sets; nothing where nothing is known."""
+    if _is_greedy(alternatives):
+        return "A lower tau, or another search, may find more."
     if alternatives["status"] != "infeasible":
         return _LONGER
     remedies = [_REMEDIES[remedy] for remedy in _missing(alternatives)["remedies"]]
@@ -415,6 +432,7 @@ def explain_no_alternatives(alternatives: Mapping[str, Any]) -> str:
 def _explain_infeasible(alternatives: Mapping[str, Any]) -> str:
     """Return why no further set can exist."""
     is_first, size = not alternatives["sets"], _size(alternatives)
+    settings = alternatives["settings"]
     all_features = "the chosen set has all features"
     if alternatives.get("near_copies"):
         all_features += " but near copies"
@@ -423,8 +441,8 @@ def _explain_infeasible(alternatives: Mapping[str, Any]) -> str:
         "tau": "no set differs that much from the chosen one"
         if is_first
         else "no further set differs that much from all before it",
-        "at_once": f"there are no {number(alternatives['settings']['number'])} sets at once that "
-        "differ that much from the chosen one and each other",
+        "at_once": f"there are no {number(n_requested(settings))} sets at once that differ that "
+        f"much from {'' if settings.get('together') else 'the chosen one and '}each other",
         "redundant": f"{other} differs that much and is free of redundant pairs, which fcbf asks "
         "for",
         "all_features": all_features,

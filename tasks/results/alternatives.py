@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from chaffinch.tasks.reporting.alternatives import summarise_alternatives
+from chaffinch.tasks.reporting.certified_sets import certificate
 from chaffinch.tasks.reporting.text import NOTHING, listed
 from chaffinch.tasks.results.notebook import as_html
 
@@ -50,14 +51,19 @@ class ScoredAlternatives(dict[str, Any]):
     def __repr__(self) -> str:
         """Return the summary and the table."""
         table = self._shown().to_string(index=False, na_rep=NOTHING)
-        return f"{summarise_alternatives(self)}\n{table}"
+        return "\n".join([*self._sentences(), table])
 
     def _repr_html_(self) -> str:
         import pandas as pd
 
         # a set is of no use with its features cut
         with pd.option_context("display.max_colwidth", None):
-            return as_html("Alternatives", [summarise_alternatives(self)], self._shown())
+            return as_html("Alternatives", self._sentences(), self._shown())
+
+    def _sentences(self) -> list[str]:
+        certified = self.get("certified")
+        shown = [] if certified is None else [certificate(certified)]
+        return [summarise_alternatives(self), *shown]
 
     def _shown(self) -> pd.DataFrame:
         table = self.to_frame()

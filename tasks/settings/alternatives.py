@@ -22,12 +22,26 @@ QualityName = Literal[
     "fcbf",
     "cfs",
     "masked_loss",
+    "wrapper",
 ]
+SearchName = Literal[
+    "sequential", "simultaneous", "greedy_replacement", "greedy_balancing", "greedy_depth_search"
+]
+GREEDY: tuple[SearchName, ...] = get_args(SearchName)[2:]
+# Qualities that are a sum over features, as greedy searches need.
+UNIVARIATE: tuple[QualityName, ...] = (
+    "permutation",
+    "masked_loss_importance",
+    "model_gain",
+    "mutual_information",
+    "binned_mutual_information",
+    "relieff",
+)
 # Qualities that hill climbing maximises: its sets have no bound.
-CLIMBED: tuple[QualityName, ...] = ("masked_loss",)
-# Qualities made of a number for each feature or pair, as the simultaneous search needs.
-WITH_FORM: tuple[QualityName, ...] = tuple(
-    name for name in get_args(QualityName) if name not in ("cfs", *CLIMBED)
+CLIMBED: tuple[QualityName, ...] = ("masked_loss", "wrapper")
+# Qualities of features and pairs, as the simultaneous search needs.
+_AT_ONCE: tuple[QualityName, ...] = tuple(
+    name for name in get_args(QualityName) if name not in CLIMBED
 )
 # Qualities that take sample weights.
 WEIGHTED: tuple[QualityName, ...] = (
@@ -35,6 +49,7 @@ WEIGHTED: tuple[QualityName, ...] = (
     "masked_loss_importance",
     "model_gain",
     "masked_loss",
+    "wrapper",
 )
 MOST = 1_000  # sets
 _Number = Annotated[int, Field(ge=1, le=MOST)]
@@ -70,15 +85,17 @@ class AlternativeSettings(Settings):
         "mask-validation rows rises when a feature is shuffled (permutation) or masked "
         "(masked_loss_importance), of the base model's gain (model_gain), mutual_information with "
         "the target, or relieff. Relevance against redundancy: mrmr, fcbf, cfs. Or less the base "
-        "model's loss with all but the set masked: masked_loss, without proof. "
+        "model's loss with all but the set masked: masked_loss, without proof. Or less the loss of "
+        "a model fitted on the set, of one of the folds of the training rows: wrapper, slow. "
         "binned_mutual_information and binned_mrmr part numbers into bins, which is much faster.",
     )
-    search: Literal["sequential", "simultaneous"] = setting(
+    search: SearchName = setting(
         "sequential",
         3,
         "Search",
         "sequential: one set after the other, each the best next to those before it; simultaneous: "
-        "all at once.",
+        "all at once. Without proof, in one pass over the features, and with together only: "
+        "greedy_replacement, greedy_balancing, greedy_depth_search.",
     )
     aggregate: Literal["sum", "min"] | None = setting(
         None,
@@ -103,18 +120,61 @@ class AlternativeSettings(Settings):
         "Search at every tau from 0.1 to 1 as well, to show what tau costs in quality: ten "
         "searches instead of one.",
     )
+    certified: bool = setting(
+        False,
+        8,
+        "Certified",
+        "Also find sets, as far apart as possible, that are all shown to lose no more than the "
+        "tolerance against all features, on rows that took no part in finding them. Their tau "
+        "rises from 0.1.",
+    )
+
+    certified_size: Annotated[int, Field(ge=1)] | None = setting(
+        None,
+        9,
+        "Size of certified sets",
+        "How many features each certified set has, by default as many as were chosen. Larger sets "
+        "are shown more often, and to differ more.",
+    )
+    together: bool = setting(
+        False,
+        10,
+        "Together",
+        "Search for one set more, in place of the chosen set: all differ from each other, and none "
+        "need differ from the chosen one. So the paper searches.",
+    )
+
+    @property
+    def n_sets(self) -> int:
+        """Number of sets to find."""
+        return self.number + self.together
 
     @model_validator(mode="after")
     def _search_fits(self) -> "AlternativeSettings":
+        if self.certified_size is not None and not self.certified:
+            raise ValueError(
+                f"certified_size is {self.certified_size} but no certified sets are asked for; add "
+                "certified, or leave it out"
+            )
         if self.aggregate is not None and self.search != "simultaneous":
             raise ValueError(
                 f"aggregate is for the simultaneous search but search is {self.search}; leave it "
                 "out"
             )
-        if self.search == "simultaneous" and self.quality not in WITH_FORM:
+        if self.search == "simultaneous" and self.quality not in _AT_ONCE:
             raise ValueError(
-                f"the simultaneous search needs one of the qualities {', '.join(WITH_FORM)} but "
+                f"the simultaneous search needs one of the qualities {', '.join(_AT_ONCE)} but "
                 f"quality is {self.quality}; use sequential"
+            )
+        if self.search in GREEDY and self.quality not in UNIVARIATE:
+            raise ValueError(
+                f"search {self.search} needs one of the qualities {', '.join(UNIVARIATE)} but "
+                f"quality is {self.quality}; use sequential"
+            )
+        if self.search in GREEDY and not self.together:
+            raise ValueError(
+                f"search {self.search} finds all sets from the best features, next to no chosen "
+                "set; add together, or use sequential"
             )
         return self
 

@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field, PrivateAttr, field_validator, model_vali
 
 from chaffinch.errors import short_repr
 from chaffinch.tasks.settings.alternatives import (
+    GREEDY,
     WEIGHTED,
     AlternativeSettings,
     AlternativesInput,
@@ -280,6 +281,15 @@ class SelectionSettings(Settings):
             raise ValueError(
                 f"quality {alternatives.quality} takes no sample weights; leave out the weight "
                 f"column {weight!r}, or use {', '.join(WEIGHTED[:-1])} or {WEIGHTED[-1]}"
+            )
+        has_rules = self.constraints is not None and (
+            self.constraints.groups or self.constraints.budget is not None
+        )
+        is_free = not self.columns.keep and not has_rules
+        if alternatives is not None and alternatives.search in GREEDY and not is_free:
+            raise ValueError(
+                f"search {alternatives.search} takes no columns to keep, groups or budget; use "
+                "sequential or simultaneous"
             )
         if weight and not self.method.traits.takes_weights:
             others = [kind for kind in rankings() if declared(kind).traits.takes_weights]

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from time import perf_counter
@@ -77,6 +77,16 @@ def _blocks_of_times(times: NDArray[Any]) -> NDArray[np.int64]:
         block_of_time[first:end] = block
         block, first = block + 1, end
     return block_of_time[time_of_row]
+
+
+def widening(folds: Iterable[tuple[int, int]]) -> float:
+    """Return the factor of intervals for folds that share the rows they are fitted on.
+
+    `folds` are the numbers of rows that each is fitted on, and holds out. The variance of a mean
+    over K folds is 1 + K n_test / n_train times that of independent ones: Nadeau and Bengio,
+    "Inference for the generalization error", Machine Learning 52 (2003).
+    """
+    return math.sqrt(1 + sum(n_held_out / n_fitted for n_fitted, n_held_out in folds))
 
 
 class Contrast(NamedTuple):

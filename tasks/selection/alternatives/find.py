@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from chaffinch.errors import InputError
+from chaffinch.tasks.selection.alternatives.cfs_designs import best_cfs_design
 from chaffinch.tasks.selection.alternatives.designs import INFEASIBLE, Designs, Solved
 from chaffinch.tasks.selection.alternatives.dissimilarity import Dissimilarity, largest_overlap
 from chaffinch.tasks.selection.alternatives.exact.price_and_enumerate import (
@@ -94,10 +95,10 @@ def find_alternatives(
         Measure for `tau`.
     search : str
         ``"sequential"``: set by set, each the best that differs enough from all before;
-        ``"simultaneous"``: all at once, for `Univariate`, `FCBF` and `MRMR`;
+        ``"simultaneous"``: all at once, for all but `Wrapper` and `MaskedLossQuality`;
         ``"greedy_replacement"``, ``"greedy_balancing"``, ``"greedy_depth_search"``: fast
-        heuristics without a proof, for `Univariate` without constraints and previous sets. One that
-        stops before it has all sets has the status ``"not_solved"``.
+        heuristics without a proof, for `Univariate` without previous sets, and constraints
+        but `must_exclude`. One that stops before it has all sets has the status ``"not_solved"``.
     aggregate : "sum" or "min", optional
         Objective of the simultaneous search: the sum of the sets' qualities (default), or the
         smallest.
@@ -239,24 +240,26 @@ def _search_at_once(request: _Request, search: SearchName, aggregate: Aggregate)
             f"n_alternatives must be at most {_MOST_AT_ONCE - 1} if search is {search} but is "
             f"{n_sets - 1}; use sequential, with a time limit"
         )
-    if not isinstance(quality, QualityWithForm if search == "simultaneous" else Univariate):
-        kinds = "Univariate, FCBF or MRMR" if search == "simultaneous" else "Univariate"
+    takes = (QualityWithForm, CFS) if search == "simultaneous" else Univariate
+    if not isinstance(quality, takes):
+        kinds = "Univariate, FCBF, MRMR or CFS" if search == "simultaneous" else "Univariate"
         others = "sequential" if search == "simultaneous" else "sequential or simultaneous"
         raise InputError(
             f"search {search} needs a quality that is {kinds} but is {type(quality).__name__}; "
             f"use {others}"
         )
-    if search != "simultaneous" and (request.previous or request.constraints != Constraints()):
+    excludes = Constraints(must_exclude=request.constraints.must_exclude)
+    if search != "simultaneous" and (request.previous or request.constraints != excludes):
         raise InputError(
-            f"search {search} knows neither constraints nor previous sets; use sequential or "
-            "simultaneous"
+            f"search {search} knows neither previous sets nor constraints but must_exclude; use "
+            "sequential or simultaneous"
         )
     if request.time_limit is not None and search == "simultaneous":
-        _compile(type(quality), search, aggregate)
+        _compile(type(request.quality), search, aggregate)
     start = time.monotonic()
     deadline = None if request.time_limit is None else start + request.time_limit
     designs = Designs(
-        quality.form(k),
+        Form(quality.relevance) if isinstance(quality, CFS) else quality.form(k),
         k,
         n_sets,
         largest_overlap(k, k, apart.tau, apart.dissimilarity),
@@ -264,11 +267,14 @@ def _search_at_once(request: _Request, search: SearchName, aggregate: Aggregate)
         request.constraints,
         aggregate,
     )
-    highest = _highest_worth(designs.form, k, request.constraints)
-    if search == "simultaneous":
-        solved = _search_designs(designs, deadline)
+    if isinstance(quality, CFS):
+        solved, highest = _search_cfs_designs(request, quality, designs, deadline)
     else:
-        solved = _search_greedily(search, designs, deadline)
+        highest = _highest_worth(designs.form, k, request.constraints)
+        if search == "simultaneous":
+            solved = _search_designs(designs, deadline)
+        else:
+            solved = _search_greedily(search, designs, deadline)
     if not solved.complete:  # an upper bound on any set costs nothing
         of_all = highest if aggregate == "min" else math.nextafter(n_sets * highest, math.inf)
         solved = replace(solved, bound=max(solved.value, min(solved.bound, of_all)))
@@ -305,13 +311,38 @@ def _search_designs(designs: Designs, deadline: float | None) -> Solved:
     return solved
 
 
+def _search_cfs_designs(
+    request: _Request, quality: CFS, designs: Designs, deadline: float | None
+) -> tuple[Solved, float]:
+    """Return the best sets by CFS, proven as far as time allows, and a bound on any set."""
+    if designs.n_sets > 1 and 2 * designs.k - designs.overlap > designs.n_features:
+        return INFEASIBLE, 0.0
+    one_by_one = search_sequentially(
+        quality,
+        designs.k,
+        designs.n_sets,
+        apart=request.apart,
+        constraints=request.constraints,
+        previous=request.previous,
+        time_limit=None if request.time_limit is None else request.time_limit / 2,
+    )
+    first = one_by_one[0]
+    if first.status == "infeasible":
+        return INFEASIBLE, 0.0
+    start = np.array([one.indices for one in one_by_one if len(one)], dtype=np.int32)
+    start = start.reshape(-1, designs.k)
+    return best_cfs_design(quality, designs, start, first.bound, deadline), first.bound
+
+
 def _search_greedily(search: str, designs: Designs, deadline: float | None) -> Solved:
     """Return the univariate sets of a greedy search, fewer if it stops early."""
     values, sizes = designs.form.gains, (designs.k, designs.n_sets, designs.overlap)
+    features = np.delete(np.arange(len(values), dtype=np.int32), designs.constraints.excluded)
     if search == "greedy_depth_search":
-        sets = greedy_depth_search(values, *sizes, deadline=deadline)
+        sets = greedy_depth_search(values[features], *sizes, deadline=deadline)
     else:
-        sets = _GREEDY[search](values, *sizes)
+        sets = _GREEDY[search](values[features], *sizes)
+    sets = features[sets]
     value = math.fsum(values[sets].ravel()) if len(sets) else -math.inf
     bound = math.inf  # of any sets of this quality, see `_search_at_once`
     return Solved(sets if len(sets) else None, value, bound, complete=False)
@@ -324,7 +355,8 @@ def _feature_sets(
     if solved.sets is None:
         return []
     sets = list(map(tuple, np.sort(solved.sets, axis=1).tolist()))
-    values, names = [designs.form.value(indices) for indices in sets], quality.names
+    value_of = quality.value if isinstance(quality, CFS) else designs.form.value
+    values, names = [value_of(indices) for indices in sets], quality.names
     bounds = bounds_in_place(values, solved, designs.n_sets, designs.aggregate, highest)
     return [
         FeatureSet(

@@ -16,7 +16,7 @@ from chaffinch.tasks.selection.alternatives.exact.price_and_enumerate import (
     best_univariate_design,
 )
 from chaffinch.tasks.selection.alternatives.exact.prices import Bound, Prices
-from chaffinch.tasks.selection.alternatives.quality import Form
+from chaffinch.tasks.selection.alternatives.quality import Form, worths
 from chaffinch.tasks.selection.constraints import Constraints
 from tests.selection.alternatives.every_design import (
     assert_is_a_design,
@@ -123,7 +123,8 @@ def test_any_prices_bound_every_design(problem, seed) -> None:
         continue
     value = -math.inf if walk.best[0] < 0 else designs.worth(sets.sets[walk.best].tolist())
     assert value == pytest.approx(best, abs=ROUNDING)
-    by_program, is_proven = pack_by_solver(designs, sets.sets, -math.inf, None, math.inf)
+    merits = worths(designs.form, sets.sets)
+    by_program, is_proven = pack_by_solver(designs, sets.sets, merits, -math.inf, None, math.inf)
     assert is_proven
     found = -math.inf if by_program is None else designs.worth(by_program.tolist())
     assert found == pytest.approx(best, abs=ROUNDING)

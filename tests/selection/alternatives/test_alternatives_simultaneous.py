@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from chaffinch.tasks.selection.alternatives import find
 from chaffinch.tasks.selection.alternatives.find import find_alternatives
+from chaffinch.tasks.selection.alternatives.hill_climbing import Wrapper
 from chaffinch.tasks.selection.alternatives.quality import CFS, MRMR, Univariate
 from chaffinch.tasks.selection.constraints import Constraints
 
@@ -161,7 +162,7 @@ def test_time_that_is_over_leaves_a_bound_that_holds() -> None:
         ({"aggregate": "min"}, "aggregate is for the simultaneous search but search is sequential"),
         ({"search": "simultaneous", "aggregate": "max"}, "aggregate must be 'sum' or 'min' but"),
         ({"search": "simultaneous", "k": [2, 3]}, "k must be a whole number .*but is"),
-        ({"search": "greedy_balancing", "previous": [[0, 1]]}, "knows neither constraints nor"),
+        ({"search": "greedy_balancing", "previous": [[0, 1]]}, "knows neither previous sets nor"),
     ],
 )
 def test_what_does_not_go_together_is_refused(options, message) -> None:
@@ -172,6 +173,8 @@ def test_what_does_not_go_together_is_refused(options, message) -> None:
 @pytest.mark.parametrize("search", ["simultaneous", *GREEDY])
 def test_a_quality_that_a_search_cannot_use_is_refused(search) -> None:
     quality = CFS(np.ones(5), np.ones((5, 5)) / 2)
+    if search == "simultaneous":
+        quality = Wrapper(sum, 5)
     with pytest.raises(ValueError, match=f"search {search} needs a quality that is Univariate"):
         find_alternatives(quality, k=2, n_alternatives=1, tau=0.5, search=search)
 

@@ -56,6 +56,12 @@ def test_it_climbs_as_the_paper_does(data):
     assert found.indices == climbed(worth.__getitem__, n, k, allowed, max_steps)
 
 
+def test_a_set_that_is_worth_the_same_takes_no_place():
+    """In Algorithm 1 a set has to be worth more; else the climb wanders on."""
+    found = Wrapper(lambda _: 1.0, 5).climb(2, limits=Limits.none(5), constraints=Constraints())
+    assert found.indices == (0, 1)  # the first
+
+
 def test_a_set_is_scored_once_whatever_is_searched_for():
     asked = []
 

@@ -2,6 +2,7 @@
 
 import json
 from functools import partial
+from itertools import combinations
 from typing import get_args
 
 import numpy as np
@@ -13,8 +14,9 @@ from sklearn.metrics import log_loss
 
 import chaffinch
 from chaffinch import AlternativeSettings, InputError
+from chaffinch.flows.cli.output import show
 from chaffinch.tasks.methods.alternatives import Search
-from chaffinch.tasks.settings.alternatives import QualityName
+from chaffinch.tasks.settings.alternatives import CLIMBED, GREEDY, QualityName
 from chaffinch.tasks.settings.selection import SelectionSettings
 from tests.synthetic import good_table
 from tests.tasks.methods.synthetic_alternatives import LINE, select, table, two_that_share_nothing
@@ -206,7 +208,7 @@ def test_what_is_asked_for_is_searched_for_once_and_is_its_own_price(tau, monkey
 def test_what_is_proven_of_the_sets_of_every_quality(quality) -> None:
     result = select(alternatives=AlternativeSettings(number=2, quality=quality))
     statuses = [one["status"] for one in result.alternatives["sets"]]
-    proven = "feasible" if quality == "masked_loss" else "optimal"
+    proven = "feasible" if quality in CLIMBED else "optimal"
     assert statuses[:1] == [proven]
     if quality != "fcbf":  # of which copies are in conflict
         assert statuses == [proven] * 2
@@ -248,9 +250,14 @@ def test_what_cannot_be_is_refused_in_one_line() -> None:
         ({"number": 2, "time_limit": True}, "^the time_limit of alternatives must be a number"),
         ({"number": 2, "aggregate": "min"}, "aggregate is for the simultaneous search"),
         (
-            {"number": 2, "search": "simultaneous", "quality": "cfs"},
+            {"number": 2, "search": "simultaneous", "quality": "masked_loss"},
             "the simultaneous search needs one of the qualities",
         ),
+        (
+            {"number": 2, "search": "greedy_balancing", "quality": "mrmr", "together": True},
+            "search greedy_balancing needs one of the qualities permutation, ",
+        ),
+        ({"number": 2, "search": "greedy_balancing"}, "next to no chosen set; add together, or"),
     ):
         with pytest.raises(InputError, match=message) as error:
             AlternativeSettings(**settings)
@@ -354,3 +361,64 @@ def test_how_features_depend_on_each_other_is_measured_once_for_all_runs(quality
 def test_a_model_without_gains_is_refused_in_the_name_of_the_quality(model) -> None:
     with pytest.raises(InputError, match=r"^quality model_gain needs a model with .*"):
         select(model=model, alternatives=AlternativeSettings(number=1, quality="model_gain"))
+
+
+@pytest.mark.parametrize("search", ["sequential", "simultaneous", *GREEDY])
+def test_together_one_set_more_is_found_as_without_a_run(search) -> None:
+    """As the paper searches: the first set takes the place of the chosen one."""
+    asked = AlternativeSettings(
+        number=2, tau=0.5, quality="mutual_information", search=search, together=True
+    )
+    result = select(alternatives=asked, n_features=3)
+    ranked = select(alternatives=None, method="mutual_information").scores
+    quality = chaffinch.qualities.Univariate(list(ranked.values()), list(ranked))
+    found = chaffinch.find_alternatives(quality, k=3, n_alternatives=2, tau=0.5, search=search)
+    assert len(found) == 3
+    sets = [set(one["features"]) for one in result.alternatives["sets"]]
+    assert sorted(map(sorted, sets)) == sorted(sorted(one.features) for one in found)
+    assert result.alternatives["status"] == found.status
+
+
+def test_greedy_searches_take_no_near_copies_either() -> None:
+    asked = AlternativeSettings(
+        number=2, quality="mutual_information", search="greedy_balancing", together=True
+    )
+    data = table().assign(again=lambda given: given["a0"] * 2)
+    found = select(data, alternatives=asked, n_features=2).alternatives
+    assert found["near_copies"]
+    copies = {name for copies in found["near_copies"].values() for name in copies}
+    assert not copies & {name for one in found["sets"] for name in one["features"]}
+
+
+def test_where_a_greedy_search_runs_out_of_features_it_says_so(capsys) -> None:
+    asked = AlternativeSettings(
+        number=5, tau=1, quality="mutual_information", search="greedy_replacement", together=True
+    )
+    result = select(alternatives=asked, n_features=3)
+    assert result.alternatives["status"] == "not_solved"
+    assert len(result.alternatives["sets"]) == 2  # of eight features
+    show(result, as_json=False)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "6 were asked for, but no further one was found on the way of the greedy search" in shown
+    assert "A lower tau, or another search, may find more." in shown
+
+
+@pytest.mark.parametrize("kind", ["dice", "jaccard"])
+def test_sets_are_as_far_apart_as_the_dissimilarity_asks(kind) -> None:
+    asked = AlternativeSettings(number=2, tau=0.6, quality="mutual_information", dissimilarity=kind)
+    result = select(alternatives=asked, n_features=4)
+    sets = [result.features, *(one["features"] for one in result.alternatives["sets"])]
+    shared = [len(set(one) & set(other)) for one, other in combinations(sets, 2)]
+    assert (
+        max(shared) == {"dice": 1, "jaccard": 2}[kind]
+    )  # 1 - 2/6 is more than .6, and 1 - 2/4 not
+
+
+def test_a_wrapper_is_worth_less_the_loss_of_a_refit_on_the_last_fold() -> None:
+    asked = AlternativeSettings(number=1, quality="wrapper")
+    result = select(alternatives=asked, n_features=2)
+    (one,) = result.alternatives["sets"]
+    assert one["status"] == "feasible"
+    assert -1 < one["quality"] < 0
+    best = select(alternatives=asked.model_copy(update={"together": True}), n_features=2)
+    assert best.alternatives["sets"][0]["quality"] >= one["quality"]

@@ -357,9 +357,14 @@ def pack(pool: Pool, walk: Walk, most_work: int) -> int:
 
 
 def pack_by_solver(
-    designs: Designs, sets: Sets, value: float, deadline: float | None, seconds: float
+    designs: Designs,
+    sets: Sets,
+    merits: Floats,
+    value: float,
+    deadline: float | None,
+    seconds: float,
 ) -> tuple[Sets | None, bool]:
-    """Return the design of the best sum that is worth more than `value`, or None.
+    """Return the design of the best sum of merits that is worth more than `value`, or None.
 
     Where the smallest counts, all sets are worth more, and any such design is returned: that there
     is none is quickly proven. Also whether there is no better design. Two sets share more than K
@@ -368,7 +373,6 @@ def pack_by_solver(
     """
     from ortools.sat.python import cp_model
 
-    merits = worths(designs.form, sets)
     lowest, spread = float(merits.min()), float(np.ptp(merits)) or 1.0
     units = np.floor((merits - lowest) / spread * _UNITS).astype(np.int64).tolist()
     model = cp_model.CpModel()

@@ -274,7 +274,10 @@ class _Search:
             sets, before = sets[self._may_be_better(bound, sets)], self.floor
             if len(sets) < self.designs.n_sets:
                 return True
-            packed, is_proven = pack_by_solver(self.designs, sets, before, self.deadline, seconds)
+            merits = worths(self.designs.form, sets)
+            packed, is_proven = pack_by_solver(
+                self.designs, sets, merits, before, self.deadline, seconds
+            )
             if packed is not None:
                 self.take(packed)
             if is_proven or packed is None:

@@ -1,0 +1,187 @@
+"""Certified sets in words and tables: for the report, the terminal and notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from chaffinch.storage.column_names import quoted
+from chaffinch.tasks.reporting.section import Block, Kind, Table, folded, note, numbers, paragraph
+from chaffinch.tasks.reporting.text import counted, listed, number, rounded_share, share
+from chaffinch.tasks.statistics.verdict import part_in_words, too_few_units
+
+_MOST_TIMES = 100  # more rows by a larger factor are no remedy
+
+
+def certified_blocks(certified: Mapping[str, Any], part: str) -> Iterator[Block]:
+    """Return the part of the report about certified sets; `part` are the rows that judge."""
+    yield paragraph(f"{certificate(certified)} {how_certified(certified, part)}")
+    if remedy := what_would_help(certified):
+        yield note(remedy)
+    if certified["sets"]:
+        yield table_of_certified_sets(certified, part)
+        yield folded(_features(certified))
+        if columns := what_may_be_lost(certified):
+            yield note(columns)
+
+
+def certificate(certified: Mapping[str, Any]) -> str:
+    """Return in a sentence which sets are shown to be within the tolerance, or that none are."""
+    tolerated, n_sets = share(certified["tolerance"]), len(certified["sets"])
+    if not certified["sets"]:
+        return "Not certified: there are not so many sets that differ so much."
+    apart = f"{counted(n_sets, 'set')}, any two with {_in_common(certified)},"
+    if certified["is_shown"]:
+        with_chosen = " the chosen one among them," if certified["has_chosen"] else ""
+        return (
+            f"Certified: {apart}{with_chosen} that each lose at most {tolerated} of what all "
+            f"features explain, all together with {certified['confidence']:.0%} confidence."
+        )
+    return (
+        f"Not certified: {apart} are not all shown to lose at most {tolerated} of what all "
+        f"features explain: {_why_not(certified)}."
+    )
+
+
+def _in_common(certified: Mapping[str, Any]) -> str:
+    sets, tau = certified["sets"], number(certified["tau"])
+    most = max(_most_in_common(sets, place) for place in range(len(sets)))
+    common = f"at most {counted(most, 'feature')}" if most else "nothing"
+    return f"{common} in common (tau {tau})"
+
+
+def _highest_bound(certified: Mapping[str, Any]) -> float | None:
+    bounds = [one["share_lost_at_most"] for one in certified["sets"]]
+    return None if None in bounds else max(bounds)
+
+
+def _why_not(certified: Mapping[str, Any]) -> str:
+    """Return what is known of the set that keeps the others from being certified."""
+    if few := too_few_units(certified["units"]):
+        return f"{few[:1].lower()}{few[1:]}"
+    if leaks := certified["leaks"]:
+        alone = "which alone predicts" if len(leaks) == 1 else "which alone predict"
+        return f"there are sets with {quoted(leaks)}, {alone} the target"
+    bound = _highest_bound(certified)
+    if bound is None or bound <= certified["tolerance"]:
+        return "all features are not shown to explain more than a constant"
+    place, worst = _worst(certified)
+    lost = rounded_share(worst["share_lost"])
+    return f"{_name(certified, place)} loses {lost}, and at most {rounded_share(bound)}"
+
+
+def _worst(certified: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
+    return max(enumerate(certified["sets"]), key=lambda one: one[1]["share_lost_at_most"])
+
+
+def _name(certified: Mapping[str, Any], place: int) -> str:
+    if certified["has_chosen"]:
+        return f"set {place}" if place else "the chosen set"
+    return f"set {place + 1}"
+
+
+def names_of_sets(certified: Mapping[str, Any]) -> list[str]:
+    """Return the names of the sets, from 1; the chosen one has none."""
+    first = 0 if certified["has_chosen"] else 1
+    return [number(first + i) if first + i else "chosen" for i in range(len(certified["sets"]))]
+
+
+def what_would_help(certified: Mapping[str, Any]) -> str:
+    """Return in a sentence what may lead to certified sets; empty where some are."""
+    if certified["is_shown"]:
+        return ""
+    if not certified["sets"]:
+        return "Fewer alternatives, or another size (certified_size), may make room."
+    if certified["leaks"]:
+        return "Drop what is not known before the target, and put what is on the keep list."
+    remedies = ["larger sets (certified_size)", "fewer alternatives", "another quality"]
+    bound, tolerated = _highest_bound(certified), certified["tolerance"]
+    if bound is not None and bound > tolerated and not too_few_units(certified["units"]):
+        remedies.insert(0, f"a tolerance of {rounded_share(bound)}")
+        lost = _worst(certified)[1]["share_lost"]
+        # the distance of the bound falls with the square root of the rows
+        if lost < tolerated:
+            times = ((bound - lost) / (tolerated - lost)) ** 2
+            n_rows = sum(certified["rows"].values())
+            if 1 < times < _MOST_TIMES:
+                remedies.append(f"about {float(f'{n_rows * times:.2g}'):,.0f} rows")
+    else:
+        remedies.append("more rows")
+    text = f"{', '.join(remedies[:-1])} or {remedies[-1]}"
+    return f"{text[0].upper()}{text[1:]} may help."
+
+
+def how_certified(certified: Mapping[str, Any], part: str) -> str:
+    """Return which rows found the sets, and which certify them."""
+    finding, certifying = (number(certified["rows"][by]) for by in ("finding", "certifying"))
+    which = f"{finding} rows found them, and {certifying} {part_in_words(part)} rows"
+    tested = [f"{number(one['tau'])}" for one in certified["tested"]]
+    order = f", tested in this order of tau: {listed(tested)}" if len(tested) > 1 else ""
+    return f"{which} that had no part in it judge them{order}."
+
+
+def what_may_be_lost(certified: Mapping[str, Any]) -> str:
+    """Return which columns one of the certified sets does without; empty if none is certified."""
+    if not certified["is_shown"] or len(certified["sets"]) == 1:
+        return ""
+    sets = [one["features"] for one in certified["sets"]]
+    common = [name for name in sets[0] if all(name in features for features in sets)]
+    any_other = "Each column can be lost: one of these sets does without it"
+    if not common:
+        return f"{any_other}."
+    return f"{any_other}, but for {quoted(common)}, which all have."
+
+
+def table_of_certified_sets(certified: Mapping[str, Any], part: str) -> Table:
+    """Return the sets with loss, share lost and its bound; all features come first."""
+    rows = [("all features", number(certified["all_features_loss"]), *[number(None)] * 3)]
+    names = names_of_sets(certified)
+    for place, (name, one) in enumerate(zip(names, certified["sets"], strict=True)):
+        rows.append(
+            (
+                name,
+                number(one["loss"]),
+                rounded_share(one["share_lost"]),
+                rounded_share(one["share_lost_at_most"]),
+                number(_most_in_common(certified["sets"], place)),
+            )
+        )
+    part = part_in_words(part).capitalize()
+    columns: dict[str, Kind] = {"Set": "text"}
+    columns |= numbers(f"{part} loss", "Share lost", "At most", "Most features in common")
+    return Table("Certified sets" if certified["is_shown"] else "Sets tested", columns, rows, 0)
+
+
+def _most_in_common(sets: Sequence[Mapping[str, Any]], place: int) -> int:
+    features = {*sets[place]["features"]}
+    others = [one["features"] for i, one in enumerate(sets) if i != place]
+    return max((len(features.intersection(other)) for other in others), default=0)
+
+
+def _features(certified: Mapping[str, Any]) -> Table:
+    """Return which sets have each feature; those that most sets have come first."""
+    sets = [one["features"] for one in certified["sets"]]
+    every = dict.fromkeys(name for features in sets for name in features)
+    held = {name: [name in features for features in sets] for name in every}
+    order = sorted(held, key=lambda name: (-sum(held[name]), [not has for has in held[name]]))
+    rows = [(name, *("\N{BLACK CIRCLE}" if has else "" for has in held[name])) for name in order]
+    columns: dict[str, Kind] = {"Feature": "name"}
+    columns |= dict.fromkeys(names_of_sets(certified), "mark")
+    return Table("Features of each set here", columns, rows, file="alternatives.json")
+
+
+def lines_of_certified_sets(
+    certified: Mapping[str, Any], part: str, loss_name: str, n_names: int
+) -> Iterator[str]:
+    """Yield what the terminal says of certified sets; of a set the first names."""
+    yield certificate(certified)
+    for text in (how_certified(certified, part), what_would_help(certified)):
+        if text:
+            yield f"  {text}"
+    for name, one in zip(names_of_sets(certified), certified["sets"], strict=True):
+        lost, at_most = (rounded_share(one[key]) for key in ("share_lost", "share_lost_at_most"))
+        loss = f"{part_in_words(part)} {loss_name} {one['loss']:.4g}"
+        yield f"  {name}. {loss}, loses {lost}, at most {at_most}"
+        yield f"     {listed(one['features'], n_names)}"
+    if columns := what_may_be_lost(certified):
+        yield f"  {columns}"
