@@ -7,6 +7,7 @@ from chaffinch.errors import InputError
 EXTRAS = {
     "torch": "torch",
     "xgboost": "xgboost",
+    "catboost": "catboost",
     "ortools": "alternatives",
     "distributed": "flows",
     "sqlalchemy": "flows",

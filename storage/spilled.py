@@ -14,7 +14,8 @@ from filelock import FileLock, Timeout
 from chaffinch.storage.files import ASIDE, locked, make_folder, one_line_errors
 
 _LOCK = "lock"
-MOST_BYTES = 2**27  # in memory, of each collection
+MOST_BYTES = 2**27  # in memory, of each collection of columns
+_MOST_BYTES_OF_ROWS = 2**25  # in memory; to join them takes as much again
 
 
 @contextmanager
@@ -129,10 +130,9 @@ class SpilledRows:
         self,
         folder: Path | None = None,
         join: Callable[[list[pa.Table]], pa.Table] = pa.concat_tables,
-        most_bytes: int | None = None,
+        most_bytes: int = _MOST_BYTES_OF_ROWS,
     ) -> None:
-        self._folder, self._join = folder, join
-        self._most_bytes = MOST_BYTES if most_bytes is None else most_bytes
+        self._folder, self._join, self._most_bytes = folder, join, most_bytes
         self._tables: list[pa.Table] = []
         self._waiting: list[pa.Table] = []
         self._n_bytes = self._n_files = 0

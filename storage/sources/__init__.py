@@ -27,6 +27,7 @@ from chaffinch.storage.sources.iceberg import IcebergSource
 from chaffinch.storage.sources.memory import MemorySource
 from chaffinch.storage.sources.source import Source
 from chaffinch.storage.sources.sql import SqlSource
+from chaffinch.storage.sources.streams import StreamSource
 
 __all__ = ["KINDS", "Source", "source_of"]
 
@@ -42,6 +43,7 @@ KINDS: list[type[Source]] = [
     AdbcSource,
     SqlSource,
     DaskSource,
+    StreamSource,
     MemorySource,
 ]
 

@@ -79,7 +79,8 @@ def computed(table: Any) -> Any:
     for method in _COMPUTE:
         if callable(compute := getattr(table, method, None)):
             return compute()
-    return table
+    own = getattr(table, "modin", None)  # Modin keeps what is its own under its name
+    return table if own is None else own.to_pandas()
 
 
 _COMPUTE = ("toArrow", "collect", "compute", "to_table")  # of Spark, polars, Dask, data sets
@@ -88,6 +89,7 @@ _BECOME_TABLES = {
     "to_frame": "a column",
     "toarray": "a sparse matrix",
     "to_dataframe": "an array with labels",
+    "to_arrow": "a table of another library",  # such as cuDF
 }
 
 

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from chaffinch.errors import InputError, about_column, raise_if_out_of_memory
 from chaffinch.storage.column_names import check_columns
-from chaffinch.storage.memory import bytes_of
+from chaffinch.storage.memory import bytes_of, release_memory
 from chaffinch.storage.spilled import spilled_table
 
 _CELLS_AT_A_TIME = 2**23  # 64 MiB of numbers
@@ -212,6 +212,7 @@ class ArrowSource(Source):
         with self.opened() as opened, self.batches(opened) as reader:
             check_columns(reader.schema.names, self.label)
             table = spilled_table(reader, aside)
+        release_memory()
         yield OpenTable.of(table)
 
     def columns(self) -> list[str]:

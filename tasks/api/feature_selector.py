@@ -27,6 +27,7 @@ from chaffinch.storage.sources import source_of
 from chaffinch.storage.sources.memory import computed
 from chaffinch.tasks.api.arguments import column_settings, refusing_moved_names
 from chaffinch.tasks.api.arrays import as_table, with_column
+from chaffinch.tasks.api.callbacks import CallbackSupportMixin, in_tasks, with_callbacks
 from chaffinch.tasks.api.select import is_splitter, select
 from chaffinch.tasks.pipeline.progress import OnProgress
 from chaffinch.tasks.results.model import SelectedModel
@@ -39,7 +40,7 @@ from chaffinch.tasks.settings.method import Method
 from chaffinch.tasks.settings.selection import TOLERANCE, ModelSettings
 
 
-class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
+class FeatureSelector(CallbackSupportMixin, SelectorMixin, BaseEstimator):  # type: ignore[misc]
     """Select features with any method of chaffinch, as a step of a scikit-learn pipeline.
 
     The parameters mean what they mean in `chaffinch.select`; `random_state` is the seed there.
@@ -80,9 +81,9 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         Folder that keeps each fit as a run, which `chaffinch.load_run` reads without pickle, by the
         name ``result_.run``. None keeps nothing.
     verbose : bool or callable, optional
-        By default a progress bar in a terminal or a notebook, but none in a grid search or
-        cross-validation; True: lines elsewhere too; False: nothing. A function is called in place
-        of the bar, as in `chaffinch.select`.
+        By default a progress bar in a terminal or a notebook, but none in a grid search,
+        cross-validation or with callbacks; True: lines elsewhere too; False: nothing. A function is
+        called in place of the bar, as in `chaffinch.select`.
 
     Attributes
     ----------
@@ -146,6 +147,7 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
         self.store = store
         self.verbose = verbose
 
+    @with_callbacks  # type: ignore[untyped-decorator]
     def fit(
         self,
         X: Any,
@@ -222,28 +224,29 @@ class FeatureSelector(SelectorMixin, BaseEstimator):  # type: ignore[misc]
             keep=self.keep,
         )
         _refuse_roles_of_rows(columns)
-        self.result_: SelectionResult = select(
-            table,
-            target,
-            method=self.method,
-            model=self.model,
-            n_features=self.n_features,
-            constraints=limits,
-            columns=columns.model_copy(update=roles),
-            cv=self.cv,
-            loss=self.loss,
-            tolerance=self.tolerance,
-            settings=self.settings,
-            seed=int(seed),
-            cluster=cluster,
-            store=self.store,
-            verbose=self.verbose,
-        )
-        has_parts = columns.dates == "parts"
-        features = [(name, *(made_names([name]) if has_parts else ())) for name in names]
-        kept = set(self.result_.features)
-        self._support = np.array([not kept.isdisjoint(of_column) for of_column in features])
-        self.ranking_ = self._ranking(features)
+        with in_tasks(self, X, y, self.verbose) as verbose:
+            self.result_: SelectionResult = select(
+                table,
+                target,
+                method=self.method,
+                model=self.model,
+                n_features=self.n_features,
+                constraints=limits,
+                columns=columns.model_copy(update=roles),
+                cv=self.cv,
+                loss=self.loss,
+                tolerance=self.tolerance,
+                settings=self.settings,
+                seed=int(seed),
+                cluster=cluster,
+                store=self.store,
+                verbose=verbose,
+            )
+            has_parts = columns.dates == "parts"
+            features = [(name, *(made_names([name]) if has_parts else ())) for name in names]
+            kept = set(self.result_.features)
+            self._support = np.array([not kept.isdisjoint(of_column) for of_column in features])
+            self.ranking_ = self._ranking(features)
         return self
 
     @property

@@ -23,7 +23,7 @@ from chaffinch.tasks.selection.input_checks import (
     read_floats,
     read_target,
 )
-from chaffinch.tasks.selection.losses import resolve_loss
+from chaffinch.tasks.selection.losses import is_scorer, name_of_loss, resolve_loss
 from chaffinch.tasks.selection.masked_loss.base import MaskState
 from chaffinch.tasks.selection.masked_loss.black_box import MaskEvaluator
 from chaffinch.tasks.selection.masked_loss.external_models import (
@@ -42,7 +42,7 @@ def masked_loss(
     X: Any,
     y: ArrayLike,
     *,
-    loss: str,
+    loss: Any,
     baseline: str | ArrayLike | Mapping[str, Any] | pd.Series = "zero",
     sample_weight: ArrayLike | None = None,
     threads: int = 1,
@@ -75,10 +75,11 @@ def masked_loss(
     y : array, shape (K,)
         What is true: numbers, or labels as in the model's `classes_` (0, 1, ... for Boosters,
         torch modules and functions). False and True may stand for 0 and 1.
-    loss : str
-        ``"squared_error"``, ``"absolute_error"``, ``"log_loss"`` or a scikit-learn scorer's name,
-        which is negated, so that lower is better. A predicted class is the likeliest one. Scorers
-        see labels that are numbers as they are, and others as 0, 1, ... in the order of `classes_`.
+    loss : str or scorer
+        ``"squared_error"``, ``"absolute_error"``, ``"log_loss"``, a scikit-learn scorer's name, or
+        a scorer by ``make_scorer``; scores are negated, so that lower is better. A predicted class
+        is the likeliest one. A scorer of your own sees the labels of `classes_`; one by name sees
+        labels that are numbers as they are, and others as 0, 1, ... in the order of `classes_`.
     baseline : "zero", "mean", "median", "minimum", array (M,), mapping or pandas.Series
         What a masked feature is set to. A mapping, and a Series by its index, give values by
         feature, the others the mean; a Series whose index is 0, 1, 2, ... gives them in order.
@@ -139,7 +140,7 @@ def evaluator_of(
     model: Any,
     X: Any,
     y: ArrayLike,
-    loss: str,
+    loss: Any,
     baseline: str | ArrayLike | Mapping[str, Any] | pd.Series = "zero",
     sample_weight: ArrayLike | None = None,
 ) -> tuple[ExternalModel, MaskEvaluator, bool]:
@@ -170,12 +171,11 @@ def evaluator_of(
         lambda matrix: user_model.predict(table.as_given(matrix)),
         user_model.used_features(len(table.names)),
     )
+    labels = tuple(classes.tolist()) if is_scorer(loss) else _numeric_labels(classes)
     evaluator = MaskEvaluator(
         own,
         rows,
-        resolve_loss(
-            loss, schema, weighted=sample_weight is not None, labels=_numeric_labels(classes)
-        ),
+        resolve_loss(loss, schema, weighted=sample_weight is not None, labels=labels),
         table.baseline(baseline, rows),
     )
     return user_model, evaluator, user_model.categories is not None or not any(table.categories)
@@ -189,7 +189,7 @@ def _numeric_labels(classes: NDArray[Any]) -> tuple[int | float, ...] | None:
 
 
 def _check_settings(loss: Any, threads: Any) -> None:
-    if not isinstance(loss, str):
+    if not isinstance(name_of_loss(loss), str):
         raise InputError(
             f"loss must be the name of a loss or a scikit-learn scorer but is {short_repr(loss)}"
         )
@@ -239,7 +239,7 @@ def _check_probabilities(prediction: Floats) -> None:
         )
 
 
-def _check_classes_are_meant(loss: str, truth: NDArray[Any], n_outputs: int) -> None:
+def _check_classes_are_meant(loss: Any, truth: NDArray[Any], n_outputs: int) -> None:
     """Raise InputError for several outputs a row where numbers are to be compared with y."""
     if truth.dtype.kind == "f" and (truth != np.round(truth)).any():
         raise InputError(

@@ -160,7 +160,7 @@ def model_gain(model: Any, X: Any) -> Univariate:
         return Univariate(scores, names)
 
 
-def permutation(model: Any, X: Any, y: ArrayLike, *, loss: str, seed: int = 0) -> Univariate:
+def permutation(model: Any, X: Any, y: ArrayLike, *, loss: Any, seed: int = 0) -> Univariate:
     """Return how much a trained model's loss rises when a feature's values are shuffled.
 
     The rise is the mean of five shuffles, in the unit of the loss.

@@ -92,8 +92,8 @@ def select(
         and ``"particle_swarm"`` refit the model as they search. In place of a number of features,
         a ranking takes a lowest score in its own unit: ``{"kind": "anova_f", "min_score": 3}``.
     model : str, ModelSettings or estimator
-        ``"lightgbm"``, ``"xgboost"``, ``"mlp"``, ``"linear"``, ``"pefs-network"``, which is the
-        network that the search of method pefs has trained, the name of a scikit-learn
+        ``"lightgbm"``, ``"xgboost"``, ``"catboost"``, ``"mlp"``, ``"linear"``, ``"pefs-network"``,
+        which is the network that the search of method pefs has trained, the name of a scikit-learn
         estimator, or an unfitted estimator of your own, which is cloned and not tuned. One that
         takes no missing values, such as Lasso, is fitted on standardised numbers, with the mean for
         a missing one; trees and forests that take them get the numbers as they are.

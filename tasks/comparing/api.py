@@ -27,7 +27,9 @@ from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.pipeline.progress import OnProgress
 from chaffinch.tasks.pipeline.progress_display import shown
 from chaffinch.tasks.selection.constraints import Constraints
+from chaffinch.tasks.selection.losses import is_scorer, name_of_loss
 from chaffinch.tasks.settings.columns import ColumnSettings
+from chaffinch.tasks.settings.identity import CustomObjects
 from chaffinch.tasks.settings.method import Method
 from chaffinch.tasks.settings.selection import TOLERANCE, ModelSettings
 from chaffinch.tasks.warnings import warn_of_data
@@ -52,7 +54,7 @@ def compare(
     time: str | None = None,
     constraints: Constraints | None = None,
     columns: ColumnSettings | Mapping[str, Any] | None = None,
-    loss: str | None = None,
+    loss: Any = None,
     tolerance: float = TOLERANCE,
     settings: Mapping[str, Any] | None = None,
     cluster: str | int | Any = None,
@@ -140,7 +142,7 @@ def compare(
         seeds=seeds,
         columns=columns,
         constraints=limits,
-        loss=loss,
+        loss=name_of_loss(loss),
         tolerance=tolerance,
         **rare_settings(settings, OF_COMPARISONS),
         **chosen,
@@ -152,6 +154,7 @@ def compare(
                 list(map(source_of, tables)),
                 plan_settings,
                 execution,
+                custom=CustomObjects(scorer=loss if is_scorer(loss) else None),
                 time_budget=time_budget,
                 on_progress=progress,
                 say=logger.warning,

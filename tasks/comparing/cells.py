@@ -15,7 +15,6 @@ from chaffinch.errors import InputError, as_input_error
 from chaffinch.tasks.comparing.library_warnings import collected_warnings
 from chaffinch.tasks.comparing.plan import NONE, RESULTS, Cell, Plan
 from chaffinch.tasks.data.splitting.splits import PARTS, Splits
-from chaffinch.tasks.methods.fitting import loss_of
 from chaffinch.tasks.methods.protocol import Problem, feasible_candidates
 from chaffinch.tasks.methods.refits import Refit
 from chaffinch.tasks.pipeline.search import (
@@ -65,8 +64,9 @@ def measure(compared: Compared, request: CellRequest) -> dict[str, dict[str, Any
     schema = plan.sources[request.cell.table].description.schema
     results: dict[str, dict[str, Any]] = {}
     splits = compared.splits(request.cell)
+    run = _untrained(compared, request.cell, splits)
     about = {
-        "loss_name": loss_of(plan.selection(request.cell), schema).name,
+        "loss_name": run.loss.name,
         "n_total": len(schema.features),
         "n_train": len(splits.train) + len(splits.mask_validation) + len(splits.model_validation),
         "n_test": len(splits.test),
@@ -74,7 +74,7 @@ def measure(compared: Compared, request: CellRequest) -> dict[str, dict[str, Any
     with collected_warnings() as of_all:
         try:
             with as_input_error():
-                run = _trained(compared, request.cell, splits)
+                train_base_model(run)
         except InputError as error:
             failed = {**about, "sets": [], "error": str(error)}
             return {name: {**failed, "warned": sorted(of_all)} for name in request.methods}
@@ -90,11 +90,11 @@ def measure(compared: Compared, request: CellRequest) -> dict[str, dict[str, Any
     return results
 
 
-def _trained(compared: Compared, cell: Cell, splits: Splits) -> SelectionRun:
-    source, loaded = compared.plan.sources[cell.table], compared.tables[cell.table]
-    run = SelectionRun(compared.plan.selection(cell), source.dataset, loaded=loaded)
+def _untrained(compared: Compared, cell: Cell, splits: Splits) -> SelectionRun:
+    plan, loaded = compared.plan, compared.tables[cell.table]
+    source, custom = plan.sources[cell.table], plan.custom
+    run = SelectionRun(plan.selection(cell), source.dataset, loaded=loaded, custom=custom)
     run.description, run.splits = source.description, splits
-    train_base_model(run)
     return run
 
 

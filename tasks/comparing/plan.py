@@ -21,7 +21,13 @@ from chaffinch.storage.sources import Source
 from chaffinch.storage.sources.formats.file_name import without_endings
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.data.table_check import TableDescription
-from chaffinch.tasks.settings.identity import digest, identity, versions
+from chaffinch.tasks.settings.identity import (
+    NO_CUSTOM_OBJECTS,
+    CustomObjects,
+    digest,
+    identity,
+    versions,
+)
 from chaffinch.tasks.settings.method import Method
 from chaffinch.tasks.settings.selection import ModelSettings, SelectionSettings
 from chaffinch.tasks.statistics.metrics import METRICS
@@ -137,6 +143,7 @@ class Plan:
 
     settings: ComparisonSettings
     sources: tuple[ComparedTable, ...]
+    custom: CustomObjects = NO_CUSTOM_OBJECTS
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -190,11 +197,10 @@ class Plan:
 
     def key(self, cell: Cell, name: str) -> str:
         """Return a digest of all inputs of a method's result in a cell."""
+        dataset = self.sources[cell.table].dataset
         return digest(
             {
-                "selection": identity(
-                    self.selection(cell, name), self.sources[cell.table].dataset.hash
-                ),
+                "selection": identity(self.selection(cell, name), dataset.hash, self.custom),
                 "reference": name if name in (ALL, NONE) else None,
                 "fold": [cell.fold, self.settings.folds],
                 "sizes": list(self.settings.sizes),
@@ -241,5 +247,6 @@ def name_of(plan: Plan) -> str:
         "tables": [(source.label, source.dataset.hash) for source in sources],
         "settings": plan.settings.model_dump(mode="json"),
         "versions": versions(),
+        **plan.custom.digests,
     }
     return f"{readable}-{digest(same)[:10]}"

@@ -57,9 +57,14 @@ from chaffinch.tasks.pipeline.progress import (
     no_warnings,
 )
 from chaffinch.tasks.pipeline.run import WrapStep, check_fit, check_settings
-from chaffinch.tasks.pipeline.selection_run import LoadedTable
+from chaffinch.tasks.pipeline.selection_run import LoadedTable, SelectionRun
 from chaffinch.tasks.selection.models import kind_of
-from chaffinch.tasks.settings.identity import digest, versions
+from chaffinch.tasks.settings.identity import (
+    NO_CUSTOM_OBJECTS,
+    CustomObjects,
+    digest,
+    versions,
+)
 from chaffinch.tasks.settings.selection import ExecutionSettings
 from chaffinch.tasks.warnings import refuse_warnings
 
@@ -209,6 +214,7 @@ def compare_methods(
     settings: ComparisonSettings,
     execution: ExecutionSettings,
     *,
+    custom: CustomObjects = NO_CUSTOM_OBJECTS,
     time_budget: float | None = None,
     wrap_step: WrapStep = lambda step: step,
     on_progress: OnProgress = no_progress,
@@ -221,7 +227,7 @@ def compare_methods(
     labels = labels_of(sources)
     for model in settings.models:
         for method in settings.methods:
-            check_settings(settings.selection(model, 0, method))
+            check_settings(settings.selection(model, 0, method), custom)
         if (of_method := kind_of(model.name).of_method) is not None:
             raise InputError(
                 f"model {model.name} cannot be compared, as a comparison fits a model to each set "
@@ -231,10 +237,10 @@ def compare_methods(
     read = []
     with progress.stage("read_table"):
         for source, label in zip(sources, labels, strict=True):
-            read.append(wrap_step(read_table)(source, label, settings, store))
+            read.append(wrap_step(read_table)(source, label, settings, store, custom))
             progress("read_table", len(read), len(sources))
     refuse_copies(read)
-    plan = Plan(settings, tuple(read))
+    plan = Plan(settings, tuple(read), custom)
     refuse_warnings(plan.warnings, strict=execution.strict)
     warn(plan.warnings)
     run = store.comparison(name_of(plan))
@@ -271,6 +277,7 @@ def read_table(
     label: str,
     settings: ComparisonSettings,
     store: Store,
+    custom: CustomObjects = NO_CUSTOM_OBJECTS,
 ) -> ComparedTable:
     """Ingest and check a table; raise InputError if no cell could use it."""
     source.check()
@@ -284,9 +291,11 @@ def read_table(
     except InputError as error:
         error.message = f"in {label}, {error.message}"
         raise
+    run = SelectionRun(of_any, dataset, custom=custom)
+    run.description = description
     for model in settings.models:
         for method in settings.methods:
-            check_fit(settings.selection(model, 0, method), description.schema)
+            check_fit(settings.selection(model, 0, method), description.schema, loss=run.loss)
     _check_sizes(label, settings, description)
     return ComparedTable(label, dataset, description)
 

@@ -65,9 +65,9 @@ class ModelSettings(Settings):
         "lightgbm",
         0,
         "Name",
-        "lightgbm, xgboost, mlp, linear, pefs-network, or the name of a scikit-learn estimator "
-        "such as RandomForestClassifier. pefs-network is the network that the search of method "
-        "pefs has trained.",
+        "lightgbm, xgboost, catboost, mlp, linear, pefs-network, or the name of a scikit-learn "
+        "estimator such as RandomForestClassifier. pefs-network is the network that the search of "
+        "method pefs has trained.",
     )
     parameters: dict[str, Any] = setting(
         {},

@@ -159,9 +159,9 @@ RANKINGS = [
     bad("ranking by a model that has no ranking", "select_from_model needs a model with gains or "
         "coefficients but KNeighborsClassifier has none; use permutation, or another model such "
         "as lightgbm", method="select_from_model", model="KNeighborsClassifier"),
-    bad("SHAP values of what has no trees", "tree_shap needs the model lightgbm or xgboost but has "
-        "linear; use permutation, or one of these", method="tree_shap", model="linear",
-        at_command=True),
+    bad("SHAP values of what has no trees", "tree_shap needs the model lightgbm or xgboost or "
+        "catboost but has linear; use permutation, or one of these", method="tree_shap",
+        model="linear", at_command=True),
     bad("SHAP values of linear trees", "tree_shap needs leaves of one value but lightgbm parameter "
         "'linear_tree' is True; leave it out, or use permutation", method="tree_shap",
         parameters={"linear_tree": True}),
@@ -255,8 +255,8 @@ WORDS = [
     bad("model", "there is no model 'lightgmb'; did you mean lightgbm?", model="lightgmb"),
     bad("model by its class", "there is no model 'XGBClassifier'; did you mean xgboost?",
         model="XGBClassifier"),
-    bad("model like none", "there is no model 'zzz'; give lightgbm, xgboost, mlp, linear, "
-        "pefs-network, or the "
+    bad("model like none", "there is no model 'zzz'; give lightgbm, xgboost, catboost, mlp, "
+        "linear, pefs-network, or the "
         "name of a classifier or regressor of scikit-learn, such as RandomForestClassifier",
         model="zzz"),
     bad("loss", "loss must be one of absolute_error, log_loss, squared_error or a scikit-learn "

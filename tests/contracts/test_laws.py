@@ -34,6 +34,7 @@ PAIRS += [(name, "linear") for name in FILTERS]
 PAIRS += [(name, "linear") for name in PROBABLE]  # it has a network of its own
 PAIRS += [pytest.param("auto", m, marks=pytest.mark.e2e) for m in ANY_METHOD if m not in QUICK]
 SHORT = {"lightgbm": {"n_estimators": 30}, "xgboost": {"n_estimators": 30}}
+SHORT |= {"catboost": {"iterations": 30}}
 SHORT |= {"mlp": {"max_iter": 60, "learning_rate_init": 0.01}}
 REFITS = [(name, "linear") for name in REFITTED]  # their cost is that of their fits
 ONE_OF_EACH_CLASS = [*{class_of(kind): kind for kind in METHODS}.values()]

@@ -12,7 +12,7 @@ from tests.synthetic import good_table
 pytestmark = pytest.mark.e2e
 
 EXTRAS = (
-    "torch", "xgboost", "ortools", "prefect", "fastapi", "uvicorn", "httpx", "dask",
+    "torch", "xgboost", "catboost", "ortools", "prefect", "fastapi", "uvicorn", "httpx", "dask",
     "distributed", "sqlalchemy", "psycopg", "deltalake", "duckdb", "pyiceberg",
     "adbc_driver_manager",
     "mlflow", "openlineage", "pandera",
@@ -66,6 +66,7 @@ LACKING = {
     'chaffinch.select(X, y, model="mlp")': "torch",
     'chaffinch.select(X, y, method="pefs")': "torch",
     'chaffinch.select(X, y, model="xgboost")': "xgboost",
+    'chaffinch.select(X, y, model="catboost")': "catboost",
     'chaffinch.select(X, y, cluster="local")': "flows",
     "chaffinch.select(X, y, alternatives={'number': 1, 'search': 'simultaneous'})": "alternatives",
     "chaffinch.find_alternatives(chaffinch.qualities.Univariate([3, 2, 1]), k=1, "

@@ -1,7 +1,7 @@
 """Every kind of source, and every format of files, gives the same dataset for the same rows."""
 
 import functools
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -295,6 +295,8 @@ def test_equal_rows_are_one_dataset_from_every_kind_of_source(
         "adbc query",
         "duckdb table",
         "duckdb query",
+        "duckdb relation",
+        "arrow, data set",
     }
     is_known = form in with_header or " of " in form
     assert source.has_header() == (is_known and ".arff" not in form)
@@ -302,6 +304,20 @@ def test_equal_rows_are_one_dataset_from_every_kind_of_source(
     without = ("query", "lazy", "data set", "dask", "of Spark", "adbc")
     if not any(word in kind for word in without):
         assert source.shape() == (N_ROWS, n_columns)
+
+
+def test_a_reader_of_batches_is_checked_without_a_row(tmp_path: Path) -> None:
+    table, drawn = pa.Table.from_pandas(FRAME), []
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in table.to_batches(7):
+            drawn.append(len(batch))
+            yield batch
+
+    source = source_of(pa.RecordBatchReader.from_batches(table.schema, batches()))
+    source.check()
+    assert (source.columns(), drawn) == (table.column_names, [])
+    assert ingest(source, tmp_path).n_rows == sum(drawn) == N_ROWS
 
 
 def test_a_reader_of_batches_is_read_once(tmp_path: Path) -> None:

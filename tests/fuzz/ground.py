@@ -21,6 +21,7 @@ from tests.synthetic import good_table
 CHEAP: dict[str, dict[str, Any]] = {
     "lightgbm": {"n_estimators": 5, "min_child_samples": 3},
     "xgboost": {"n_estimators": 5},
+    "catboost": {"iterations": 5},
     "mlp": {"max_iter": 5, "hidden_layer_sizes": [4]},
     "linear": {},
     "DecisionTreeClassifier": {"max_depth": 3},

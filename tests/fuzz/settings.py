@@ -47,6 +47,11 @@ _PARAMETERS: dict[str, dict[str, list[Any]]] = {
         "grow_policy": ["lossguide", "x"], "base_score": _RATES, "num_parallel_tree": [0, 3],
         "enable_categorical": [True], "missing": [0, "x"], "callbacks": [[1]], "a\nb": [1],
     },
+    "catboost": {
+        "iterations": [-1, 0, 5, "5", None, 2.5], "depth": [0, 3, 17, "x"], "learning_rate": _RATES,
+        "grow_policy": ["Lossguide"], "bootstrap_type": ["No", "Bernoulli", "x"], "rsm": [0, 2],
+        "subsample": [-1, 0.5, 2], "one_hot_max_size": _COUNTS, "cat_features": [[0], "x"],
+    },
     "mlp": {
         "hidden_layer_sizes": [[], [0], [-1], [2, 2], [10**9], "x", 3, None, [2.5]], "a\nb": [1],
         "max_iter": _COUNTS, "activation": ["relu", "tanh", "x", None], "alpha": _RATES,

@@ -195,6 +195,32 @@ def test_tables_in_memory(table: Any) -> None:
     assert read.schema.metadata is None
 
 
+class OfSpark:
+    def toArrow(self) -> pa.Table:  # noqa: N802
+        return pa.Table.from_pandas(IRIS)
+
+
+class OfModin:
+    @property
+    def modin(self) -> Any:
+        return self
+
+    def to_pandas(self) -> pd.DataFrame:
+        return IRIS
+
+
+class OfCudf:
+    def to_arrow(self) -> pa.Table:
+        return pa.Table.from_pandas(IRIS)
+
+
+def test_tables_of_other_libraries_are_collected_by_their_own_methods() -> None:
+    for table in (OfSpark(), OfModin()):
+        assert read_source(table).equals(read_source(IRIS))
+    with pytest.raises(InputError, match=r"of another library, OfCudf; give its \.to_arrow\(\)"):
+        read_source(OfCudf())
+
+
 def test_of_a_pandas_index_named_levels_become_columns(tmp_path: Path) -> None:
     data = {"x": [1.0, 2.0]}
     named = pd.DataFrame(data, index=pd.Index(["u", "v"], name="customer"))

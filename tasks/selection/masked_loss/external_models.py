@@ -59,7 +59,7 @@ class ExternalModel:
     used_features: Callable[[int], Mask] = _every_feature
 
 
-def read_model(model: Any, loss: str) -> ExternalModel:
+def read_model(model: Any, loss: Any) -> ExternalModel:
     """Return a model of LightGBM, XGBoost, scikit-learn or torch, or a function as `ExternalModel`.
 
     Raises InputError if it is none of these, not fitted, or a classifier without probabilities.
@@ -165,7 +165,7 @@ class GivenModule(GivenModel):
         )
 
 
-def _of_module(module: Any, loss: str) -> ExternalModel:
+def _of_module(module: Any, loss: Any) -> ExternalModel:
     own = frozen(module)
 
     def predict(table: Any) -> Floats:
@@ -178,7 +178,7 @@ def _of_module(module: Any, loss: str) -> ExternalModel:
     return ExternalModel(type(module).__name__, predict, None, None, None, translate)
 
 
-def _of_estimator(estimator: Any, loss: str) -> ExternalModel:
+def _of_estimator(estimator: Any, loss: Any) -> ExternalModel:
     from sklearn.base import BaseEstimator, is_classifier
     from sklearn.utils.validation import check_is_fitted
 

@@ -42,7 +42,7 @@ def frozen(module: Any) -> Any:
         ) from error
 
 
-def predict(module: Any, X: Floats, loss: str) -> Floats:
+def predict(module: Any, X: Floats, loss: Any) -> Floats:
     """Return a frozen module's values (n,) or class probabilities (n, n_classes)."""
     import torch
 
@@ -96,7 +96,7 @@ def _last(module: Any) -> str:
     return next((name for name in reversed(names) if name not in _WITHOUT_EFFECT), "")
 
 
-def _check_no_probabilities(outputs: Any, loss: str, *, several: bool) -> None:
+def _check_no_probabilities(outputs: Any, loss: Any, *, several: bool) -> None:
     """Raise InputError for outputs that would be made into probabilities but seem to be some."""
     within = bool(((outputs >= 0) & (outputs <= 1)).all())
     if within and (several or loss == "log_loss"):

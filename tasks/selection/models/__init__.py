@@ -1,8 +1,8 @@
-"""Models: LightGBM, XGBoost, a neural network and scikit-learn's, all behind `FittedModel`.
+"""Models: three libraries of boosted trees, a neural network and scikit-learn's.
 
-A model is identified by its name: one in `MODELS`, or the class name of a scikit-learn estimator
-such as "RandomForestClassifier". `check_model` validates early, `fit` trains, `load` rebuilds from
-native files.
+All are behind `FittedModel`. A model is identified by its name: one in `MODELS`, or the class name
+of a scikit-learn estimator such as "RandomForestClassifier". `check_model` validates early, `fit`
+trains, `load` rebuilds from native files.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from types import ModuleType
 from chaffinch.errors import InputError
 from chaffinch.tasks.selection.core import FittedModel, Rows, Schema, Task
 from chaffinch.tasks.selection.models import (
+    catboost,
     lightgbm,
     mlp,
     pefs_network,
@@ -21,6 +22,7 @@ from chaffinch.tasks.selection.models import (
     xgboost,
 )
 from chaffinch.tasks.selection.models.base import JSON, Model, Parameters, check_rows
+from chaffinch.tasks.selection.models.catboost import CatBoostModel as CatBoostModel
 from chaffinch.tasks.selection.models.lightgbm import LightGBMModel as LightGBMModel
 from chaffinch.tasks.selection.models.mlp import NeuralNetwork as NeuralNetwork
 from chaffinch.tasks.selection.models.scikit_learn import ScikitLearnModel as ScikitLearnModel
@@ -38,7 +40,7 @@ class ModelKind:
     library: ModuleType  # with check, fit and grid, whose last arguments are for estimators
     package: str  # that is imported
     distribution: str  # that has the package
-    prefix: str = ""  # two letters that the library's own names begin with: XGBClassifier
+    prefix: str = ""  # what the library's own names begin with: XGBClassifier
     # parameters that are smaller for few rows: one for so many rows, up to the library's default
     few_rows: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     reads_files: bool = False  # it keeps a byte of each value, so that rows may be in files
@@ -57,6 +59,7 @@ MODELS = {
         LightGBMModel, lightgbm, "lightgbm", "lightgbm", "lg", lightgbm.FEW_ROWS, reads_files=True
     ),
     "xgboost": ModelKind(XGBoostModel, xgboost, "xgboost", "xgboost-cpu", "xg", reads_files=True),
+    "catboost": ModelKind(CatBoostModel, catboost, "catboost", "catboost", "catb"),
     "mlp": ModelKind(NeuralNetwork, mlp, "torch", "torch", imputes=True, overflows=True),
     "linear": replace(_ESTIMATOR, imputes=True),
     pefs_network.NAME: ModelKind(

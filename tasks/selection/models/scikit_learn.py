@@ -267,7 +267,9 @@ def _class(name: str) -> Any:
         )
         # XGBClassifier, lgbm: names that the libraries and their users give the built-in models
         prefixes = {kind.prefix: each for each, kind in MODELS.items() if kind.prefix}
-        remedy = nearest(prefixes.get(name[:2].lower(), name), (*MODELS, *known), otherwise)
+        own = [each for start, each in prefixes.items() if name.lower().startswith(start)]
+        near = nearest(name, (*MODELS, *known), otherwise)
+        remedy = f"did you mean {own[0]}?" if own else near
         raise InputError(f"there is no model {name!r}; {remedy}")
     return known[name]
 

@@ -149,7 +149,7 @@ def test_an_unused_feature_has_0_and_nothing_is_changed(name) -> None:
 def test_a_model_of_another_kind_is_refused(name, said) -> None:
     rows, schema = synthetic()
     model = models.fit(name, rows, schema, {}, seed=0)
-    with pytest.raises(ValueError, match=f"needs the model lightgbm or xgboost but has {said};"):
+    with pytest.raises(ValueError, match=f"lightgbm or xgboost or catboost but has {said};"):
         tree_shap(model, rows)
 
 

@@ -124,7 +124,8 @@ MISFITS = {
     ],
     "loss": [
         *(({"loss": loss}, "loss must be the name of a loss or a scikit-learn scorer but is")
-          for loss in (None, first, 3)),
+          for loss in (None, 3)),
+        ({"loss": first}, r"loss must be a name or a scorer but is the function first; give make"),
         ({"loss": "log_loss"}, "loss 'log_loss' is for classification but the target asks for reg"),
         ({"loss": "squared_eror"}, "loss must be one of .* did you mean squared_error"),
     ],

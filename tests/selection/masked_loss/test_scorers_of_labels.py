@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import get_scorer
+from sklearn.metrics import f1_score, get_scorer, make_scorer, mean_pinball_loss
 
 from chaffinch import masked_loss
+from chaffinch.qualities import permutation
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(120, 4))
@@ -23,6 +24,23 @@ def test_one_of_two_labels_is_positive(model, labels) -> None:
     for name in ("f1", "recall", "average_precision", "roc_auc", "accuracy"):
         own = get_scorer(name)(model, X, y)
         assert masked_loss(model, X, y, loss=name).loss == pytest.approx(-own, rel=1e-12)
+
+
+def test_a_scorer_of_ones_own_sees_the_labels_whatever_they_are() -> None:
+    y = np.where(SIGNAL > 0.5, "yes", "no")
+    model = LogisticRegression().fit(X, y)
+    scorer = make_scorer(f1_score, pos_label="yes")
+    engine = masked_loss(model, X, y, loss=scorer)
+    assert engine.loss == pytest.approx(-scorer(model, X, y), rel=1e-12)
+    without_first = np.where([False, True, True, True], X, 0.0)
+    expected = -scorer(model, without_first, y)
+    assert engine.without_each()[0] == pytest.approx(expected, rel=1e-12)
+    pinball = make_scorer(mean_pinball_loss, greater_is_better=False, alpha=0.9)
+    forest = RandomForestRegressor(10, random_state=0).fit(X, SIGNAL)
+    assert masked_loss(forest, X, SIGNAL, loss=pinball).loss == pytest.approx(
+        mean_pinball_loss(SIGNAL, forest.predict(X), alpha=0.9), rel=1e-12
+    )
+    assert permutation(forest, X, SIGNAL, loss=pinball).values.argmax() == 0
 
 
 @pytest.mark.parametrize("name", ["neg_median_absolute_error", "neg_root_mean_squared_error"])

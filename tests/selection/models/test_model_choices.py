@@ -93,6 +93,14 @@ class Doubler(TransformerMixin, BaseEstimator):
         ("xgboost", None, {"eta": 0.1}, "goes by the name 'learning_rate' here"),
         ("xgboost", None, {"tree_method": "exact"}, "is fixed at 'hist'"),
         ("xgboost", None, {"max_depth": -1}, "must be a whole number in 0.."),
+        ("catboost", None, {"n_estimators": 9}, "goes by the name 'iterations' here"),
+        ("catboost", None, {"grow_policy": "Lossguide"}, "is fixed at 'SymmetricTree'"),
+        (
+            "CatBoostClassifier",
+            None,
+            {},
+            "there is no model 'CatBoostClassifier'; did you mean cat",
+        ),
         ("mlp", None, {"hidden_layer_sizes": []}, "must be a list of at least one layer's size"),
         ("mlp", None, {"hidden_layer_sizes": 20}, "must be a list of at least one layer's size"),
         ("mlp", None, {"activation": "tanh"}, "must be one of relu, logistic but is 'tanh'"),
@@ -188,7 +196,7 @@ def test_files_of_another_model_are_refused(name):
 
 
 def test_an_unknown_kind_of_file_is_refused():
-    with pytest.raises(ValueError, match="kind must be one of lightgbm, xgboost, mlp, sklearn but"):
+    with pytest.raises(ValueError, match="one of lightgbm, xgboost, catboost, mlp, sklearn but"):
         load("pickle", {}, regression()[1])
 
 

@@ -26,6 +26,7 @@ from chaffinch.tasks.selection.models import MODELS, fit, load
 PARAMETERS = {name: {} for name in MODELS} | {
     "lightgbm": {"n_estimators": 30, "min_child_samples": 5, "min_data_per_group": 10},
     "xgboost": {"n_estimators": 30, "max_depth": 3},
+    "catboost": {"iterations": 30, "depth": 4, "learning_rate": 0.2},
     "mlp": {"max_iter": 60, "learning_rate_init": 0.01},
     "pefs-network": {"steps": 550, "hidden_layer_sizes": [20]},
     "RandomForest": {"n_estimators": 20},
@@ -149,7 +150,13 @@ def test_a_model_comes_back_from_files_without_pickle_to_the_last_bit(name, targ
                 else:
                     np.load(io.BytesIO(archive.read(member)), allow_pickle=False)
         else:
-            assert file in ("model.txt", "model.ubj", "model.safetensors", "config.json")
+            assert file in (
+                "model.txt",
+                "model.ubj",
+                "model.json",
+                "model.safetensors",
+                "config.json",
+            )
             with pytest.raises(ValueError, match=r"opcode|pickle|expected|newline|STOP"):
                 list(pickletools.genops(content))
 

@@ -14,12 +14,15 @@ from sklearn.linear_model import Ridge
 from sklearn.metrics import accuracy_score, get_scorer, r2_score
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import check_estimator
 
 import chaffinch
 from chaffinch import FeatureSelector, InputError, ModelSettings
+from chaffinch.tasks.pipeline.progress import STEPS
 from chaffinch.tasks.settings.method import class_of, kinds, method_of
+from chaffinch.tasks.settings.stage_titles import title_of
 
 # Parts and folds are dealt by rows: one of weight 2 lies in one of them, two equal rows may in two.
 EXPECTED_FAILED_CHECKS = {
@@ -188,6 +191,84 @@ def test_weights_and_groups_are_routed():
     contract = done["estimator"][0][0].result_.contract
     assert contract["settings"]["columns"]["group"] == "group"
     assert contract["settings"]["columns"]["weight"] == "weight"
+
+
+def test_what_a_search_routes_and_gives_is_the_same_for_each_kind_of_table():
+    weight = np.linspace(0.5, 2, len(y))
+    found = []
+    for kind, table in (("pandas", COUNTED), ("polars", pl.from_pandas(COUNTED))):
+        with sklearn.config_context(enable_metadata_routing=True):
+            scorer = get_scorer("accuracy").set_score_request(sample_weight=True)
+            selector = FeatureSelector(**FAST).set_fit_request(sample_weight=True)
+            tree = DecisionTreeClassifier(random_state=0).set_fit_request(sample_weight=True)
+            pipeline = make_pipeline(selector, tree).set_output(transform=kind)
+            grid = {"featureselector__n_features": [2, 6]}
+            search = GridSearchCV(pipeline, grid, cv=2, scoring=scorer, error_score="raise")
+            search.fit(table, y, sample_weight=weight)
+        kept = search.best_estimator_[0].transform(table)
+        assert isinstance(kept, type(table))
+        assert [*kept.columns] == search.best_estimator_[0].get_feature_names_out().tolist()
+        assert search.best_estimator_[0].result_.settings["columns"]["weight"] == "weight"
+        found.append((search.cv_results_["mean_test_score"].tolist(), kept.to_numpy().tolist()))
+    assert found[0] == found[1]
+
+
+class Tasks:
+    """A callback that notes the names of tasks that begin and end."""
+
+    max_propagation_depth = 1
+
+    def __init__(self):
+        self.noted, self.fitted = [], None
+
+    def setup(self, estimator, context):
+        self.noted.append("setup")
+
+    def teardown(self, estimator, context):
+        self.noted.append("teardown")
+
+    def on_fit_task_begin(self, estimator, context):
+        self.noted.append((context.task_name, "begins"))
+
+    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
+        self.noted.append((context.task_name, "ends"))
+        self.fitted = fitted_estimator
+
+
+has_callbacks = pytest.mark.skipif(
+    not hasattr(FeatureSelector, "set_callbacks"), reason="scikit-learn before 1.9 has no callbacks"
+)
+
+
+@has_callbacks
+def test_callbacks_are_told_of_each_stage_and_each_item():
+    tasks = Tasks()
+    selector = FeatureSelector(**FAST, verbose=True).set_callbacks(tasks).fit(X, y)
+    assert (tasks.noted[0], tasks.noted[-1]) == ("setup", "teardown")
+    stages = [name for name, how in tasks.noted[1:-1] if name != "item" and how == "begins"]
+    assert stages == ["fit", *map(title_of, STEPS)]
+    ends = [name for name, how in tasks.noted[1:-1] if name != "item" and how == "ends"]
+    assert ends == [*stages[1:], "fit"]
+    n_items = sum(noted == ("item", "ends") for noted in tasks.noted)
+    assert n_items >= len(selector.result_.path)
+    assert tasks.fitted.get_support().tolist() == selector.get_support().tolist()
+
+
+@has_callbacks
+@pytest.mark.parametrize("make", [lambda s: s, lambda s: make_pipeline(s, StandardScaler())])
+def test_a_progress_bar_of_scikit_learn_shows_the_stages(make, capsys):
+    from sklearn.callback import ProgressBar
+
+    make(FeatureSelector(**FAST)).set_callbacks(ProgressBar()).fit(X, y)
+    assert "FeatureSelector - search for features" in capsys.readouterr().out
+
+
+@has_callbacks
+def test_callbacks_end_where_a_fit_fails():
+    tasks = Tasks()
+    with pytest.raises(InputError):
+        FeatureSelector("unknown").set_callbacks(tasks).fit(X, y)
+    assert tasks.noted == ["setup", ("fit", "begins"), "teardown"]
 
 
 def test_times_and_parts_are_those_of_columns():

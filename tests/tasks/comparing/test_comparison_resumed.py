@@ -15,6 +15,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from sklearn.dummy import DummyClassifier
+from sklearn.metrics import f1_score, make_scorer
 
 import chaffinch
 from chaffinch.errors import InputError, StorageError
@@ -193,6 +194,26 @@ def test_without_a_store_nothing_goes_on(source, caplog) -> None:
     assert caplog.messages == [
         "The time is up with 1 of 4 cells measured; give a store to continue."
     ]
+
+
+def test_a_scorer_of_ones_own_is_the_loss_that_the_one_of_that_name_is(source, tmp_path) -> None:
+    table = pd.read_csv(source)
+    table["y"] = np.where(table["y"] > 1, "yes", "no")
+
+    def compare(loss: object, **given: object) -> chaffinch.tasks.comparing.run.ComparisonResult:
+        how = {"methods": ["anova_f"], "models": [LINEAR], "folds": 2, "seeds": 1, **given}
+        return chaffinch.compare(table, "y", loss=loss, **how)
+
+    scorer = make_scorer(f1_score, pos_label="yes")
+    own = compare(scorer, store=tmp_path)
+    assert own.results["loss"].tolist() == compare("f1").results["loss"].tolist()
+    assert set(own.results["loss_name"]) == {repr(scorer)}
+    assert compare(scorer, store=tmp_path).name == own.name
+    assert compare(make_scorer(f1_score, pos_label="no"), store=tmp_path).name != own.name
+    with pytest.raises(InputError, match="is the function f1_score; give make_scorer"):
+        compare(f1_score)
+    with pytest.raises(InputError, match="'r2' cannot score"):
+        compare("r2")
 
 
 def test_an_error_about_one_of_several_tables_names_it(source, tmp_path) -> None:

@@ -102,7 +102,7 @@ def test_models_of_every_library(name, tmp_path):
     address = f"runs:/{to_mlflow(result)}/model"
     found = mlflow.pyfunc.load_model(address)
     np.testing.assert_array_equal(found.predict(table), result.model.predict(table))
-    extra = {"xgboost": "[xgboost]", "mlp": "[torch]"}.get(name, "")
+    extra = {"xgboost": "[xgboost]", "catboost": "[catboost]", "mlp": "[torch]"}.get(name, "")
     needed = Path(mlflow.pyfunc.get_model_dependencies(address)).read_text()
     assert f"chaffinch{extra}=={chaffinch.__version__}" in needed.splitlines()
 
