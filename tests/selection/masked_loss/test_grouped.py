@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from chaffinch.tasks.selection.elimination.bmo import eliminate
 from chaffinch.tasks.selection.masked_loss.base import MaskState
-from chaffinch.tasks.selection.masked_loss.grouped import GroupedMaskedLoss, grouped, summed
+from chaffinch.tasks.selection.masked_loss.grouped import GroupedMaskedLoss, grouped
 
 
 class AnyLoss(MaskState):
@@ -68,8 +68,3 @@ def test_an_engine_without_groups_is_the_engine() -> None:
     masks = [[True, False, True], [False, False, False]]
     wrapped = grouped(engine, [np.array([0, 2])])
     np.testing.assert_array_equal(wrapped(masks), engine(masks))
-
-
-def test_each_feature_of_a_group_has_the_sum_of_its_group() -> None:
-    sums = summed(np.array([1.0, 2.0, 4.0, 8.0]), [np.array([1, 3])])
-    np.testing.assert_array_equal(sums, [1, 10, 4, 10])

@@ -60,7 +60,7 @@ def test_missing_values_are_counted_by_themselves(tmp_path):
     assert (numbers.missing_before, numbers.missing_after) == (0.5, 0.25)
     assert numbers.distance == pytest.approx(1 / 6)
     texts = moved(["a", None], ["a", "b", "b", "b"], tmp_path)
-    assert texts == FeatureDrift("x", "total variation", 0.75, 0.5, 0.0, 1, 4)
+    assert texts == FeatureDrift("x", "total variation", 0.75, 0.5, 0.0, 1, 4, unseen_after=0.75)
     gone = moved(["a", "b"], [None, None], tmp_path)
     assert gone == FeatureDrift("x", "total variation", None, 0.0, 1.0, 2, 0)
     empty = moved(pd.Series([None, None], dtype=float), [1.0, 2.0], tmp_path)
