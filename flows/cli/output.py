@@ -23,7 +23,7 @@ from chaffinch.tasks.comparing.run import ComparisonResult
 from chaffinch.tasks.contract import Contract
 from chaffinch.tasks.pipeline.memory import gigabytes
 from chaffinch.tasks.pipeline.progress import STEPS, RunProgress, duration
-from chaffinch.tasks.pipeline.progress_display import bar, lines
+from chaffinch.tasks.pipeline.progress.display import bar, lines
 from chaffinch.tasks.pipeline.run import Preflight
 from chaffinch.tasks.reporting.alternatives import (
     joint_proof,

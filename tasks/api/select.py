@@ -19,7 +19,7 @@ from chaffinch.tasks.api.arguments import (
 )
 from chaffinch.tasks.api.arrays import with_target
 from chaffinch.tasks.pipeline.progress import OnProgress, steps_of
-from chaffinch.tasks.pipeline.progress_display import shown
+from chaffinch.tasks.pipeline.progress.display import shown
 from chaffinch.tasks.pipeline.run import select_features, select_in_memory
 from chaffinch.tasks.results.result import SelectionResult, load_result, result_in_memory
 from chaffinch.tasks.selection.constraints import Constraints

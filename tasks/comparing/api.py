@@ -25,7 +25,7 @@ from chaffinch.tasks.comparing.run import (
 )
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.pipeline.progress import OnProgress
-from chaffinch.tasks.pipeline.progress_display import shown
+from chaffinch.tasks.pipeline.progress.display import shown
 from chaffinch.tasks.selection.constraints import Constraints
 from chaffinch.tasks.selection.losses import is_scorer, name_of_loss
 from chaffinch.tasks.settings.columns import ColumnSettings

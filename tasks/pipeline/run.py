@@ -42,11 +42,11 @@ from chaffinch.tasks.pipeline.progress import (
     no_progress,
     no_warnings,
 )
+from chaffinch.tasks.pipeline.progress.estimate import TimeEstimate, seconds_of_fits
 from chaffinch.tasks.pipeline.report import write_report
 from chaffinch.tasks.pipeline.reselection_changes import judge_changes
 from chaffinch.tasks.pipeline.search import choose_mask, optimise_mask, train_base_model
 from chaffinch.tasks.pipeline.selection_run import SelectionRun, StageResults
-from chaffinch.tasks.pipeline.time_estimate import TimeEstimate, seconds_of_fits
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.baselines.importances import check_importances
 from chaffinch.tasks.selection.core import Schema

@@ -24,7 +24,7 @@ from chaffinch.tasks.data.date_features import with_date_features
 from chaffinch.tasks.data.lag_features import hint_for_missing
 from chaffinch.tasks.pipeline.ingestion import parts_in_order
 from chaffinch.tasks.pipeline.progress import OnProgress, steps_of
-from chaffinch.tasks.pipeline.progress_display import shown
+from chaffinch.tasks.pipeline.progress.display import shown
 from chaffinch.tasks.pipeline.report import REPORT_FILE, content_of, report_files
 from chaffinch.tasks.pipeline.run import select_at
 from chaffinch.tasks.pipeline.selection_run import (

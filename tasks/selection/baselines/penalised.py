@@ -29,7 +29,7 @@ from chaffinch.tasks.selection.baselines.columns import columns_of, standardised
 from chaffinch.tasks.selection.baselines.ranking import ranking
 from chaffinch.tasks.selection.core import Floats, Rows, Schema
 from chaffinch.tasks.selection.models.runtime import single_thread
-from chaffinch.tasks.selection.models.scikit_learn_versions import use_l1_ratio
+from chaffinch.tasks.selection.models.scikit_learn.versions import use_l1_ratio
 
 _STEPS, _LAST = 40, 0.02  # how many strengths, and the least as a share of the greatest
 _LASSO, _ELASTIC_NET = 1.0, 0.5

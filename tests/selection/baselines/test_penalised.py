@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression, enet_path, lars_path
 
 from chaffinch.tasks.selection.baselines.penalised import elastic_net, lasso
 from chaffinch.tasks.selection.core import Rows, Schema
-from chaffinch.tasks.selection.models.scikit_learn_versions import use_l1_ratio
+from chaffinch.tasks.selection.models.scikit_learn.versions import use_l1_ratio
 
 N = 300
 RATIO = 50 ** (1 / 39)  # of one strength to the next of forty

@@ -9,7 +9,7 @@ import pytest
 
 from chaffinch.tasks.selection.core import Rows, Schema
 from chaffinch.tasks.selection.models import fit, load
-from chaffinch.tasks.selection.models.lightgbm_text import check_text
+from chaffinch.tasks.selection.models.lightgbm.text import check_text
 
 KINDS = {
     "regression": (0, {}),

@@ -9,7 +9,7 @@ import pytest
 
 from chaffinch.tasks.selection.core import Rows, Schema
 from chaffinch.tasks.selection.models import fit, load
-from chaffinch.tasks.selection.models.xgboost_ubjson import DAMAGED, check_ubjson
+from chaffinch.tasks.selection.models.xgboost.ubjson import DAMAGED, check_ubjson
 
 KINDS = {
     "regression": (0, {}),
@@ -50,7 +50,7 @@ import sys
 from pathlib import Path
 import numpy as np
 from chaffinch.tasks.selection.models import load
-from chaffinch.tasks.selection.models.xgboost_ubjson import DAMAGED
+from chaffinch.tasks.selection.models.xgboost.ubjson import DAMAGED
 from chaffinch.tasks.selection.core import Schema
 
 whole = Path(sys.argv[1]).read_bytes()

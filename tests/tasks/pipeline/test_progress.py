@@ -10,7 +10,7 @@ import pytest
 import chaffinch
 from chaffinch import InputError
 from chaffinch.tasks.pipeline.progress import STEPS, RunProgress
-from chaffinch.tasks.pipeline.progress_display import ProgressLines, shown
+from chaffinch.tasks.pipeline.progress.display import ProgressLines, shown
 from chaffinch.tasks.settings.stage_titles import TITLES
 from tests.contracts.test_warnings import leaking_table
 

@@ -17,7 +17,7 @@ from chaffinch.tasks.selection.models.scikit_learn import (
     coefficients_of,
     feature_of_column,
 )
-from chaffinch.tasks.selection.models.scikit_learn_versions import is_one_against_rest
+from chaffinch.tasks.selection.models.scikit_learn.versions import is_one_against_rest
 
 # Exact types by name: a subclass may predict in another way.
 _LINEAR_REGRESSORS = frozenset(

@@ -33,8 +33,8 @@ from chaffinch.tasks.selection.models.base import (
     without_expected_value,
 )
 from chaffinch.tasks.selection.models.forest import Forest
-from chaffinch.tasks.selection.models.xgboost_forest import read_forest
-from chaffinch.tasks.selection.models.xgboost_ubjson import DAMAGED, check_ubjson
+from chaffinch.tasks.selection.models.xgboost.forest import read_forest
+from chaffinch.tasks.selection.models.xgboost.ubjson import DAMAGED, check_ubjson
 
 _FILE = "model.ubj"
 _DEFAULT_ROUNDS = 100

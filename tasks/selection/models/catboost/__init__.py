@@ -36,7 +36,7 @@ from chaffinch.tasks.selection.models.base import (
     whole,
     without_expected_value,
 )
-from chaffinch.tasks.selection.models.catboost_json import (
+from chaffinch.tasks.selection.models.catboost.checked_json import (
     DAMAGED,
     PARTS,
     features_of_splits,

@@ -4,7 +4,7 @@
 the progress artifact of Prefect only draw it.
 
 The time left is a figure for the whole run. It starts from the estimated seconds of each stage
-(see `chaffinch.tasks.pipeline.time_estimate`). The seconds of fits are scaled by what the fits so
+(`chaffinch.tasks.pipeline.progress.estimate`). The seconds of fits are scaled by what the fits so
 far took over what was estimated for them, those of the stage in progress before others. Before
 there is an estimate, or while a stage of unknown length has not yet finished an item, there is no
 figure.

@@ -45,7 +45,7 @@ from chaffinch.tasks.selection.models.base import (
 from chaffinch.tasks.selection.models.dense import DenseModel
 from chaffinch.tasks.selection.models.forest import Forest
 from chaffinch.tasks.selection.models.runtime import single_thread, threads_for
-from chaffinch.tasks.selection.models.scikit_learn_versions import use_l1_ratio
+from chaffinch.tasks.selection.models.scikit_learn.versions import use_l1_ratio
 
 # Families of classes, each with a Classifier and a Regressor.
 TREES = frozenset({"DecisionTree", "ExtraTree"})
@@ -624,12 +624,12 @@ class ScikitLearnModel(Model):
         return used
 
     def forest(self) -> Forest:
-        from chaffinch.tasks.selection.models.scikit_learn_forest import read_forest
+        from chaffinch.tasks.selection.models.scikit_learn.forest import read_forest
 
         return read_forest(self)
 
     def dense(self) -> DenseModel:
-        from chaffinch.tasks.selection.models.scikit_learn_dense import read_dense
+        from chaffinch.tasks.selection.models.scikit_learn.dense import read_dense
 
         return read_dense(self)
 

@@ -40,8 +40,8 @@ from chaffinch.tasks.selection.models.base import (
     without_expected_value,
 )
 from chaffinch.tasks.selection.models.forest import Forest
-from chaffinch.tasks.selection.models.lightgbm_forest import read_forest
-from chaffinch.tasks.selection.models.lightgbm_text import check_text
+from chaffinch.tasks.selection.models.lightgbm.forest import read_forest
+from chaffinch.tasks.selection.models.lightgbm.text import check_text
 from chaffinch.tasks.selection.models.runtime import threads_for
 
 _FILE = "model.txt"
