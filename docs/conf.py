@@ -5,6 +5,7 @@ import logging
 import os
 import re
 import shutil
+import sys
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -23,7 +24,8 @@ project = "chaffinch"
 project_copyright = "2026, The chaffinch founders"
 release = chaffinch.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_click"]
-extensions += ["sphinx_gallery.gen_gallery"]
+sys.path.append(str(ROOT / "docs"))
+extensions += ["sphinx_gallery.gen_gallery", "beside_html"]
 
 # The source is the repository, so that links between its pages lead to the same place on a code
 # host and on the site.
@@ -51,6 +53,7 @@ shutil.rmtree(GALLERY, ignore_errors=True)
 shutil.copytree(ROOT / "examples" / "gallery", GALLERY)
 os.environ.pop("PREFECT_API_URL", None)
 os.environ |= {"PREFECT_HOME": str(GALLERY / "prefect"), "PREFECT_LOGGING_LEVEL": "ERROR"}
+os.environ["PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"] = "120"  # of a busy machine
 
 
 def as_svg(*arguments: Any, **options: Any) -> str:
