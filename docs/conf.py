@@ -49,7 +49,8 @@ logging.basicConfig(level=logging.WARNING)  # else the theme's package a11y_pygm
 suppress_warnings = ["config.cache"]  # the gallery's settings have a function
 GALLERY = ROOT / "build" / "gallery"
 LISTED = (ROOT / "examples" / "README.md").read_text()  # its examples in their order
-shutil.rmtree(GALLERY, ignore_errors=True)
+for folder in (GALLERY, ROOT / "docs" / "gallery"):
+    shutil.rmtree(folder, ignore_errors=True)
 shutil.copytree(ROOT / "examples" / "gallery", GALLERY)
 os.environ.pop("PREFECT_API_URL", None)
 os.environ |= {"PREFECT_HOME": str(GALLERY / "prefect"), "PREFECT_LOGGING_LEVEL": "ERROR"}
@@ -68,7 +69,6 @@ sphinx_gallery_conf = {
     "within_subsection_order": ExplicitOrder(re.findall(r"\(gallery/(\w+\.py)", LISTED)),
     "image_scrapers": (as_svg,),
     "ignore_repr_types": r"matplotlib",
-    "run_stale_examples": True,
     "write_computation_times": False,
     "show_signature": False,
     "min_reported_time": 600,
