@@ -11,10 +11,11 @@ from sklearn.datasets import load_breast_cancer
 
 import chaffinch
 
-table = load_breast_cancer(as_frame=True).frame
+table = load_breast_cancer(as_frame=True).frame.rename(columns={"target": "benign"})
+table.to_parquet("tumours.parquet")
 compared = chaffinch.compare(
-    table,
-    "target",
+    "tumours.parquet",
+    "benign",
     methods=["auto", "anova_f", "mrmr", "select_from_model"],
     models=["linear"],
     sizes=[5, 10],

@@ -42,9 +42,10 @@ for budget in (0, 3, 5, 8):
 
 import matplotlib.pyplot as plt
 
-figure, axes = plt.subplots(figsize=(6, 3), layout="tight")
+figure, axes = plt.subplots(figsize=(6, 3))
 axes.plot(losses.keys(), losses.values(), "o-", color="tab:green")
 axes.set(xlabel="budget", ylabel="log loss of held-out rows", ylim=(0, None))
+figure.tight_layout()
 
 # %%
 # Without money, the means alone are left:

@@ -10,8 +10,9 @@ from sklearn.datasets import load_breast_cancer
 
 import chaffinch
 
-table = load_breast_cancer(as_frame=True).frame
-result = chaffinch.select(table, "target", model="linear", tolerance=0.05)
+table = load_breast_cancer(as_frame=True).frame.rename(columns={"target": "benign"})
+table.to_parquet("tumours.parquet")
+result = chaffinch.select("tumours.parquet", "benign", model="linear", tolerance=0.05)
 html = result.report("report.html")  # one file with charts, to open in a browser
 markdown = result.report("report.md")  # the same for a ticket or a pull request, without charts
 
@@ -20,7 +21,7 @@ markdown = result.report("report.md")  # the same for a ticket or a pull request
 # another column, and dropped because they do not help on rows that were held out.
 
 why = result.why().set_index("column")
-for column in ("worst radius", "worst area", "texture error", "target"):
+for column in ("worst radius", "worst area", "texture error", "benign"):
     print(f"{column} ({why.loc[column, 'state']}): {why.loc[column, 'why']}")
 
 # %%
