@@ -61,7 +61,7 @@ lint: $(READY)  ## ruff, strict mypy, import contracts
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-docs: $(READY)  ## The documentation as HTML, in build/docs; nothing is downloaded
+docs: $(READY)  ## The documentation as HTML, in build/docs, with the examples run; nothing is downloaded
 	@$(BIN)/python -m sphinx --builder html --fresh-env --fail-on-warning --keep-going --quiet --conf-dir docs . build/docs
 	@echo "Open build/docs/index.html"
 
@@ -127,7 +127,7 @@ audit: $(READY)  ## Known vulnerabilities of the locked versions
 	@$(BIN)/python -m tests.audit
 
 clean:  ## Remove the virtual environment and caches
-	rm -rf $(VENV) build src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build docs/gallery src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(READY): requirements.lock torch-cpu.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else "chaffinch needs Python 3.11 or newer but %s is %d.%d; name another with make PYTHON=..." % (sys.executable, v[0], v[1]))'

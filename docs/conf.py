@@ -1,20 +1,31 @@
 """Sphinx: `make docs` builds the site from the Markdown of the repository and from docstrings."""
 
 import inspect
+import logging
+import os
 import re
+import shutil
+import sys
+from pathlib import Path
 from typing import Any, get_type_hints
 
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 from sphinx.application import Sphinx
 from sphinx.util.typing import stringify_annotation
+from sphinx_gallery.scrapers import matplotlib_scraper
+from sphinx_gallery.sorting import ExplicitOrder
 
 import chaffinch
+
+ROOT = Path(__file__).parents[1]
 
 project = "chaffinch"
 project_copyright = "2026, The chaffinch founders"
 release = chaffinch.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_click"]
+sys.path.append(str(ROOT / "docs"))
+extensions += ["sphinx_gallery.gen_gallery", "beside_html"]
 
 # The source is the repository, so that links between its pages lead to the same place on a code
 # host and on the site.
@@ -31,6 +42,38 @@ html_title = f"chaffinch {release}"
 html_extra_path = ["redirect"]
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+
+# The gallery runs in a copy, so that what the examples write is not among the sources, and with a
+# Prefect server of its own.
+logging.basicConfig(level=logging.WARNING)  # else the theme's package a11y_pygments logs all
+suppress_warnings = ["config.cache"]  # the gallery's settings have a function
+GALLERY = ROOT / "build" / "gallery"
+LISTED = (ROOT / "examples" / "README.md").read_text()  # its examples in their order
+for folder in (GALLERY, ROOT / "docs" / "gallery"):
+    shutil.rmtree(folder, ignore_errors=True)
+shutil.copytree(ROOT / "examples" / "gallery", GALLERY)
+os.environ.pop("PREFECT_API_URL", None)
+os.environ |= {"PREFECT_HOME": str(GALLERY / "prefect"), "PREFECT_LOGGING_LEVEL": "ERROR"}
+os.environ["PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"] = "120"  # of a busy machine
+
+
+def as_svg(*arguments: Any, **options: Any) -> str:
+    """Keep a chart of an example as SVG."""
+    return str(matplotlib_scraper(*arguments, format="svg", **options))
+
+
+sphinx_gallery_conf = {
+    "examples_dirs": str(GALLERY),
+    "gallery_dirs": "docs/gallery",
+    "filename_pattern": r"\.py$",
+    "within_subsection_order": ExplicitOrder(re.findall(r"\(gallery/(\w+\.py)", LISTED)),
+    "image_scrapers": (as_svg,),
+    "ignore_repr_types": r"matplotlib",
+    "write_computation_times": False,
+    "show_signature": False,
+    "min_reported_time": 600,
+    "download_all_examples": False,
+}
 
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"

@@ -14,6 +14,7 @@ import pytest
 
 from chaffinch import InputError
 from chaffinch.tasks.settings.method import rankings
+from tests.documents import ROOT
 from tests.refusals import AMOUNTS, chaffinch_here, changed, left_in, select
 from tests.synthetic import N, bad_table
 
@@ -386,3 +387,11 @@ def test_the_command_line_says_the_same(case, tmp_path):
     in_its_words = re.sub(r"\(drop=\['(\w+)'\]\)", r"(--drop \1)", case.message)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"Error: {in_its_words}\n")
     assert not left_in(tmp_path)
+
+
+def test_the_words_that_troubleshooting_quotes_are_said():
+    page = (ROOT / "docs" / "troubleshooting.md").read_text()
+    section = page.partition("## Refused tables and settings")[2].partition("\n## ")[0]
+    quoted = re.findall(r'^\| "(.*)" \|', section.replace('| "words of the error" |', ""), re.M)
+    assert len(quoted) > 10
+    assert [words for words in quoted if not any(words in case.message for case in EVERY)] == []

@@ -1,4 +1,7 @@
-"""The UI as a person meets it: a browser opens it, fills in the form, and reads what came of it."""
+"""The UI as a person meets it: a browser opens it, fills in the form, and reads what came of it.
+
+Pictures of what it shows are left in build/pictures; docs/pictures has them with fewer colours.
+"""
 
 import re
 from collections.abc import Iterator
@@ -10,6 +13,7 @@ import pytest
 import chaffinch
 from chaffinch.tasks.settings.method import kinds, method_of
 from tests import browser
+from tests.documents import ROOT
 from tests.flows.cli.programs import AUTH, CHAFFINCH, eventually, free_port, started
 from tests.flows.conftest import Server, day_of
 
@@ -71,14 +75,18 @@ def submit(form: "Page") -> None:
     form.get_by_role("button", name="Submit").click()
 
 
-def start(form: "Page") -> None:
-    """Submit what is right; a server on SQLite that is busy says so, and is asked again."""
+def send(page: "Page", button: "Locator", path: str) -> None:
+    """Press what sends; a server on SQLite that is busy says so, and is asked again."""
     status = 503
     while status == 503:
-        with form.expect_response(re.compile("/create_flow_run$")) as response:
-            submit(form)
+        with page.expect_response(re.compile(f"/{path}$")) as response:
+            button.click()
         status = response.value.status
-    assert status == 201
+    assert response.value.ok
+
+
+def keep_picture(page: "Page", name: str) -> None:
+    page.screenshot(path=ROOT / "build" / "pictures" / f"{name}.png")
 
 
 def runs(server: Server, deployments: dict[str, Any]) -> list[dict[str, Any]]:
@@ -155,13 +163,16 @@ def test_no_method_begins_with_what_the_browser_itself_refuses(form):
 def test_a_run_is_started_and_its_artifacts_are_there_to_see(
     form, server, deployments, table, store
 ):
-    form.get_by_label("Table").fill(str(table))
+    form.get_by_label("Table").fill(table.name)
     form.get_by_role("textbox", name="Target").fill("yield")
     most = field(form, "At most this many features (Optional)")
     most.get_by_role("tab", name="Number").click()
     most.get_by_role("spinbutton").fill("2")
     form.get_by_label("Cluster (Optional)").fill("none")
-    start(form)
+    form.get_by_label("Table").scroll_into_view_if_needed()
+    keep_picture(form, "form")
+    form.get_by_label("Table").fill(str(table))
+    send(form, form.get_by_role("button", name="Submit"), "create_flow_run")
     (run,) = eventually(lambda: runs(server, deployments))
     run = server.ended(run["id"])
     assert run["state_type"] == "COMPLETED", run["state"]["message"]
@@ -171,8 +182,11 @@ def test_a_run_is_started_and_its_artifacts_are_there_to_see(
     home = server.url.removesuffix("/api")
     page.goto(f"{home}/v2/runs/flow-run/{run['id']}")
     page.get_by_text(f"harvest auto lightgbm {day_of(run)}").first.wait_for()
+    page.wait_for_timeout(5_000)  # nothing else tells when its graph is drawn
+    keep_picture(page, "run")
     page.get_by_role("tab", name="Artifacts").click()
     page.get_by_text("harvest-verdict").wait_for()
+    keep_picture(page, "artifacts")
     artifacts = server.artifacts(run["id"])
     for key in artifacts:
         assert page.get_by_text(key, exact=True).count() == 1
@@ -200,3 +214,32 @@ def test_a_run_is_started_and_its_artifacts_are_there_to_see(
     image = page.locator("main img, img").last
     image.wait_for()
     assert image.evaluate("image => image.complete && image.naturalWidth") > 600
+
+
+def test_a_run_that_waits_asks_a_person_and_acts_on_the_answer(
+    page, server, deployments, table, store
+):
+    settings = {"target": "yield", "model": {"name": "linear"}}
+    parameters = {
+        "data": str(table),
+        "settings": settings,
+        "execution": {"cluster": "none", "store": str(store)},
+        "promotion": {"name": "rye", "wait": 1},
+    }
+    on_demand = deployments["feature_selection/select-on-demand"]["id"]
+    run = server.accepted(on_demand, parameters)["id"]
+    eventually(lambda: server.get(f"/flow_runs/{run}")["state_type"] == "PAUSED")
+
+    page.goto(f"{server.url.removesuffix('/api')}/v2/runs/flow-run/{run}")
+    page.get_by_role("button", name="Open menu").click()
+    page.get_by_role("menuitem", name="Resume").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("Make this contract the one in use.").wait_for()
+    dialog.get_by_label("Promote").click()
+    dialog.get_by_label("Reason").fill("looked at it")
+    keep_picture(page, "pause")
+    send(page, dialog.get_by_role("button", name="Resume"), "resume")
+
+    assert server.ended(run)["state_type"] == "COMPLETED"
+    (promotion,) = chaffinch.promotions("rye", store=store)
+    assert promotion.reason == "looked at it"
