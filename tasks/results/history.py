@@ -150,7 +150,7 @@ def _name_of(source: str) -> str:
 
 
 def _row(run: Run, promotions: Mapping[str, tuple[Promotion, ...]]) -> HistoryRow:
-    """Return what a run knows; its data set is empty unless its need of a decision names it."""
+    """Return what a run knows; its data set is empty unless a promotion's settings named it."""
     row = HistoryRow("", run.name, "")
     try:
         row = replace(row, source=str(run.description.get("source", "")))
@@ -167,6 +167,7 @@ def _row(run: Run, promotions: Mapping[str, tuple[Promotion, ...]]) -> HistoryRo
             )
         if evaluated is None or reported is None:
             return row
+        row = replace(row, data_set=row.data_set or str(reported.result.get("data_set", "")))
         path = evaluated.path(CONTRACT_FILE)
         contract = Contract.read(evaluated.read(CONTRACT_FILE), path)
         losses = contract.judged_losses

@@ -7,16 +7,22 @@ import json
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from sklearn.datasets import load_iris
 
 import chaffinch
 from chaffinch import InputError
 from chaffinch.flows.cli.commands import cli
 from chaffinch.storage.runs.store import Store
+from chaffinch.storage.sources import source_of
+from chaffinch.tasks.pipeline.run import select_features
 from chaffinch.tasks.reporting.text import NOTHING
 from chaffinch.tasks.results.history import History, HistoryRow, history_of
 from chaffinch.tasks.results.history_page import render_history
+from chaffinch.tasks.settings.selection import ExecutionSettings, ModelSettings, SelectionSettings
 from tests.tasks.reporting.synthetic_report import Page
 from tests.tasks.results.made_store import begun, night
+
+LINEAR = ModelSettings(name="linear", tuning="none")
 
 
 @pytest.fixture(scope="module")
@@ -186,3 +192,15 @@ def test_a_thousand_runs_make_a_small_page() -> None:
     page = render_history(History("store", tuple(rows)))
     assert len(page) < 1_000_000
     assert "Runs, newest first (200 of 1,000)" in Page(page).tables
+
+
+def test_a_run_that_a_gate_has_judged_belongs_to_the_name_of_its_promotion(tmp_path) -> None:
+    table, names = tmp_path / "orders-2.csv", {"correlation": None, "anova_f": "orders"}
+    load_iris(as_frame=True).frame.to_csv(table, index=False)
+    for kind, name in names.items():
+        method = {"kind": kind, "n_features": 2}
+        settings = SelectionSettings(target="target", model=LINEAR, method=method)
+        execution = ExecutionSettings(store=tmp_path / "store", cluster="none")
+        select_features(source_of(table), settings, execution, promoted_as=name)
+    found = chaffinch.run_history(store=tmp_path / "store")
+    assert set(found["data_set"]) == {"orders", "orders-2"}
