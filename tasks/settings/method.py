@@ -247,9 +247,11 @@ def imported(kind: object) -> tuple[ModuleType, str]:
     place = {**_CLASSES, RESELECT: _RESELECTION}.get(kind) if isinstance(kind, str) else None
     if place is None:
         close = alike(kind, _CLASSES) if isinstance(kind, str) else []
+        hint = f"did you mean {' or '.join(close)}?" if close else ""
+        if kind == "robust_elimination":
+            hint = "it is gone: use auto, which does as well on redundant tables"
         raise InputError(
-            f"method must be one of {', '.join(_CLASSES)} but is {short_repr(kind)}",
-            f"did you mean {' or '.join(close)}?" if close else "",
+            f"method must be one of {', '.join(_CLASSES)} but is {short_repr(kind)}", hint
         )
     module, _, name = place.partition(":")
     return import_module(module), name

@@ -85,6 +85,11 @@ def test_it_is_in_the_help_the_form_and_the_refusal_of_others(table):
         chaffinch.select(table, "target", method="anova_f", weight="mean area")
 
 
+def test_a_method_that_went_is_refused_with_what_took_its_place():
+    with pytest.raises(chaffinch.InputError, match="it is gone: use auto"):
+        method_of("robust_elimination")
+
+
 def test_two_methods_cannot_have_one_kind(table):
     assert "spread" in kinds()
     with pytest.raises(ValueError, match="there is a method 'spread' already"):
