@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import ConfigDict
 
 from chaffinch.errors import InputError
@@ -19,7 +18,7 @@ from chaffinch.tasks.methods.refits import at_most, log_refits
 from chaffinch.tasks.selection.baselines.importances import check_importances, select_from_model
 from chaffinch.tasks.selection.baselines.ranking import RankedPath
 from chaffinch.tasks.selection.baselines.shadows import confirm, with_shadows
-from chaffinch.tasks.selection.core import Mask, Rows, Schema
+from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema
 from chaffinch.tasks.settings.base import Count, Share, setting
 from chaffinch.tasks.settings.method import Method, Traits
 from chaffinch.tasks.settings.search_result import Candidate, SearchResult
@@ -41,7 +40,7 @@ class Boruta(Method):
     model_config = ConfigDict(title="Boruta")
     declared_traits = Traits(
         score="the share of the refits in which the feature is more important than every shuffled "
-        "copy, until that decides",
+        "copy, until that decides; equal shares go by how much more important it is",
         refits=_BORUTA,
         limits_size=True,
         finds_size=True,
@@ -81,11 +80,11 @@ class Boruta(Method):
         shared = _Shared(problem.rows(*RANKED_ON), schema, problem.recipe, problem.seed)
         log_refits(self.kind, problem, self.rounds, "at most ")
 
-        def hits(mask: Mask, rounds: Sequence[int]) -> NDArray[np.bool_]:
-            return np.array(problem.workers.map(_hits, shared, [(mask, n) for n in rounds]))
+        def margins(mask: Mask, rounds: Sequence[int]) -> Floats:
+            return np.array(problem.workers.map(_margins, shared, [(mask, n) for n in rounds]))
 
         found = confirm(
-            hits,
+            margins,
             len(names),
             rounds=self.rounds,
             alpha=self.alpha,
@@ -100,7 +99,11 @@ class Boruta(Method):
             "confirms_none": not found.confirmed.any(),
             "tentative": names[found.tentative].tolist(),
         }
-        return of_ranking(RankedPath.from_scores(found.shares, problem.keep), schema, facts)
+        # most that is confirmed has a hit in every round
+        order = np.lexsort((found.margins, found.shares)).tolist()
+        leaving = [j for j in order if j not in problem.keep]
+        path = RankedPath(tuple(found.shares.tolist()), tuple(leaving[: len(order) - 1]))
+        return of_ranking(path, schema, facts)
 
     def caveat(self, facts: Mapping[str, Any]) -> str:
         if not facts.get("confirms_none"):
@@ -125,8 +128,8 @@ class _Shared:
     seed: int
 
 
-def _hits(shared: _Shared, item: tuple[Mask, int]) -> NDArray[np.bool_]:
-    """Return which of the features left are more important than every shadow in a round."""
+def _margins(shared: _Shared, item: tuple[Mask, int]) -> Floats:
+    """Return by how much the features left are more important than every shadow in a round."""
     mask, number = item
     random = np.random.default_rng([shared.seed, number])
     rows, schema = with_shadows(shared.train.select(mask), shared.schema.select(mask), random)
@@ -138,4 +141,4 @@ def _hits(shared: _Shared, item: tuple[Mask, int]) -> NDArray[np.bool_]:
             "and so have shuffled copies; give more rows, or another method or model"
         )
     k = int(mask.sum())
-    return np.asarray(importances[:k] > importances[k:].max())
+    return np.asarray((importances[:k] - importances[k:].max()) / importances.sum())

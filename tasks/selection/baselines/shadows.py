@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import binom
 
 from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema
@@ -21,21 +20,23 @@ from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema
 _FEWEST_SHADOWS = 5
 ROUNDS_AT_ONCE = 5  # between two looks at the hits, so that workers have some to share
 
-# Mask (d,) of the k features left, and numbers of rounds -> hits (rounds, k).
-Hits = Callable[[Mask, Sequence[int]], NDArray[np.bool_]]
+# Mask (d,) of the k features left, and numbers of rounds -> margins (rounds, k): by how much each
+# is more important than every shadow, as a share of all importance.
+Margins = Callable[[Mask, Sequence[int]], Floats]
 
 
 @dataclass(frozen=True)
 class Confirmed:
     """What the rounds came to, for d features."""
 
-    shares: Floats  # (d,): the share of its rounds in which a feature had a hit
+    shares: Floats  # (d,): the share of its rounds in which a feature had a hit, until that decides
+    margins: Floats  # (d,): the mean of its margins in all rounds that it took part in
     confirmed: Mask
     tentative: Mask  # neither confirmed nor rejected in the end
 
 
 def confirm(
-    hits: Hits,
+    margins: Margins,
     n_features: int,
     *,
     rounds: int,
@@ -46,20 +47,24 @@ def confirm(
     """Confirm or reject features until all are decided; those to keep are never rejected."""
     kept = np.isin(np.arange(n_features), [*keep])
     n_hits, n_rounds = np.zeros(n_features), np.zeros(n_features)
+    sums, n_in = np.zeros(n_features), np.zeros(n_features)
     confirmed, rejected = np.zeros((2, n_features), dtype=bool)
     for start in range(0, rounds, ROUNDS_AT_ONCE):
         undecided = ~(confirmed | rejected)
         if not (undecided & ~kept).any():
             break
         left, numbers = ~rejected, range(start, min(start + ROUNDS_AT_ONCE, rounds))
-        n_hits[undecided] += hits(left, numbers).sum(axis=0)[undecided[left]]
+        of_rounds = margins(left, numbers)
+        sums[left] += of_rounds.sum(axis=0)
+        n_in[left] += len(numbers)
+        n_hits[undecided] += (of_rounds > 0).sum(axis=0)[undecided[left]]
         n_rounds[undecided] += len(numbers)
         level = alpha / n_features
         confirmed |= undecided & (binom.sf(n_hits - 1, n_rounds, 0.5) <= level)
         rejected |= undecided & ~kept & (binom.cdf(n_hits, n_rounds, 0.5) <= level)
         if on_rounds is not None:
             on_rounds(numbers[-1] + 1, rounds)
-    return Confirmed(n_hits / n_rounds, confirmed, ~(confirmed | rejected))
+    return Confirmed(n_hits / n_rounds, sums / n_in, confirmed, ~(confirmed | rejected))
 
 
 def with_shadows(rows: Rows, schema: Schema, random: np.random.Generator) -> tuple[Rows, Schema]:

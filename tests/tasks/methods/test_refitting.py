@@ -330,3 +330,17 @@ def test_the_report_has_the_figures_of_the_run(results, tmp_path) -> None:
     assert [float(row[1]) for row in shown] == pytest.approx(
         [size["loss"] for size in sizes], rel=1e-3
     )
+
+
+@pytest.mark.parametrize("names", ["abcdefgh", "hgfedcba"])
+def test_boruta_orders_what_it_confirms_by_importance(names) -> None:
+    """All of these have a hit in every round; the names decide nothing."""
+    random = np.random.default_rng(0)
+    X = pd.DataFrame(random.normal(size=(400, 8)), columns=[*names])
+    slopes = [4, 2, 1, 0.5, 0, 0, 0, 0]
+    table = X.assign(y=X @ slopes + 0.3 * random.normal(size=400))
+    linear = chaffinch.ModelSettings(name="linear", tuning="none")
+    found = chaffinch.select(table, "y", method="boruta", model=linear)
+    assert set(found.features) == {*names[:4]}
+    ranks = found.to_frame().set_index("feature")["rank"]
+    assert list(ranks[[*names[:4]]]) == [1, 2, 3, 4]
