@@ -267,7 +267,11 @@ def _selected(
     lines, difference = compare_with_promoted(run, name=promoted_as)
     for line in lines:
         shown.say(line)
-    undecided = why_undecided(load_result(run).contract, difference) if lines else ""
+    undecided = ""
+    if lines and difference is None:  # what is promoted is damaged
+        undecided = lines[-1].rstrip(".")
+    elif lines:
+        undecided = why_undecided(load_result(run).contract, difference)
     note_need(run, promoted_as, undecided)
     return load_result(run), undecided
 

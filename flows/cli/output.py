@@ -106,9 +106,9 @@ def lines_of_alternatives(
     if undecided := why_undecided(alternatives, n_units):
         yield f"  {undecided}."
     if "certified" in alternatives:
-        certified = alternatives["certified"]
+        certified, copies = alternatives["certified"], alternatives.get("near_copies") or {}
         yield from lines_of_certified_sets(
-            certified, judged_on(alternatives), loss_name, NAMES_SHOWN
+            certified, judged_on(alternatives), loss_name, NAMES_SHOWN, copies
         )
 
 

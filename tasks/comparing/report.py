@@ -7,7 +7,7 @@ from pathlib import Path
 
 from chaffinch.tasks.comparing import charts, text
 from chaffinch.tasks.comparing.charts import front_of
-from chaffinch.tasks.comparing.summary import Outcome, Ranking, Summary, TableSummary
+from chaffinch.tasks.comparing.summary import FEWEST_TABLES, Outcome, Ranking, Summary, TableSummary
 from chaffinch.tasks.reporting.page import template
 from chaffinch.tasks.reporting.section import (
     Block,
@@ -33,7 +33,6 @@ _TEMPLATE = Path(__file__).parent / "comparison.html"
 _MOST_OPEN = 3  # more tables are opened on demand
 _MOST_IN_WORDS = 6  # with more tables, one sentence covers all
 _MOST_IN_TITLE = 3
-_FEWEST_TABLES = 5  # of a critical difference diagram
 
 
 _DIFFERENCES = (
@@ -228,7 +227,7 @@ def how_to_read_it(summary: Summary) -> Iterator[Block]:
 
 def _is_drawn(ranking: Ranking) -> bool:
     """Return whether there are enough tables for a critical difference that is of use."""
-    return ranking.over == "cells" or ranking.n_blocks >= _FEWEST_TABLES
+    return ranking.over == "cells" or ranking.n_blocks >= FEWEST_TABLES
 
 
 def mean_ranks(ranking: Ranking) -> Table:

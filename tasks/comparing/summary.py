@@ -39,6 +39,7 @@ from chaffinch.tasks.statistics.ranks_and_stability import (
 from chaffinch.tasks.statistics.verdict import Verdict
 
 ALL_IN_WORDS = "all features"
+FEWEST_TABLES = 5  # of a critical difference; with fewer it is hardly ever reached
 _FIGURES = ("n_features", "n_total", "selection_seconds", "training_seconds")
 
 _Row = Mapping[str, Any]
@@ -546,7 +547,8 @@ def _ranking(model: str, tables: Sequence[Measured], sizes: tuple[int, ...]) -> 
     ranks = mean_ranks(losses)
     order = np.argsort(ranks, kind="stable")
     is_over_tables, k = len(tables) > 1, len(ranked)
-    difference = critical_difference(k, len(losses)) if is_over_tables else None
+    is_enough = is_over_tables and len(losses) >= FEWEST_TABLES
+    difference = critical_difference(k, len(losses)) if is_enough else None
     friedman_p = friedman_p_value(losses) if is_over_tables else None
     groups = [] if difference is None else groups_alike(ranks[order], difference)
     if friedman_p is not None and friedman_p > 1 - CONFIDENCE:

@@ -15,6 +15,7 @@ from chaffinch.storage.column_names import quoted
 from chaffinch.tasks.comparing.plan import ALL, Contender
 from chaffinch.tasks.comparing.summary import (
     ALL_IN_WORDS,
+    FEWEST_TABLES,
     Outcome,
     Ranking,
     Summary,
@@ -300,11 +301,15 @@ def ranks_of(ranking: Ranking) -> str:
             "takes several tables."
         )
     else:
-        sentence += (
-            f"{counted(ranking.n_blocks, 'table')}. {_friedman(ranking)} At 95 %, mean ranks must "
-            f"differ by {number(ranking.critical_difference)} (Nemenyi) for two methods to be "
-            "significantly different."
-        )
+        sentence += f"{counted(ranking.n_blocks, 'table')}. {_friedman(ranking)} "
+        if ranking.critical_difference is None:
+            sentence += f"Which of them differ is tested from {FEWEST_TABLES} tables on."
+        else:
+            sentence += (
+                "At 95 %, mean ranks must differ by "
+                f"{number(ranking.critical_difference)} (Nemenyi) for two methods to be "
+                "significantly different."
+            )
     if ranking.left_out:
         sentence += f" Left out, for too few cells on some table: {listed(ranking.left_out)}."
     return sentence

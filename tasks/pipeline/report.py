@@ -59,7 +59,8 @@ def write_report(run: SelectionRun, writer: Writer) -> None:
     writer.result = {} if run.promoted_as is None else {"data_set": run.promoted_as}
     if (promoted := run.report.promoted) is not None and promoted["run"] is not None:
         moved = moved_columns(promoted["drift"])
-        writer.result |= {"compared_with": promoted["run"], "moved": moved}
+        writer.result = {"compared_with": promoted["run"], "moved": moved}
+        writer.result["data_set"] = promoted["name"]
     if run.stored is not None:  # otherwise the page is rendered on demand
         for name, form in report_files(run.report).items():
             writer.write(name, form)

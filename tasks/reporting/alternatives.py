@@ -50,7 +50,8 @@ def alternatives_of(content: ReportContent) -> Iterator[Block]:
     if (chart := price_chart(alternatives)) is not None:
         yield Figure(chart, price_caption(alternatives))
     if "certified" in alternatives:
-        yield from certified_blocks(alternatives["certified"], judged_on(alternatives))
+        copies = alternatives.get("near_copies") or {}
+        yield from certified_blocks(alternatives["certified"], judged_on(alternatives), copies)
 
 
 def _sets(content: ReportContent, alternatives: Mapping[str, Any]) -> Iterator[Block]:

@@ -7,13 +7,24 @@ from typing import Any
 
 from chaffinch.storage.column_names import quoted
 from chaffinch.tasks.reporting.section import Block, Kind, Table, folded, note, numbers, paragraph
-from chaffinch.tasks.reporting.text import counted, listed, number, rounded_share, share
+from chaffinch.tasks.reporting.text import (
+    bound_of_share,
+    counted,
+    listed,
+    number,
+    rounded_share,
+    share,
+)
 from chaffinch.tasks.statistics.verdict import part_in_words, too_few_units
+
+NearCopies = Mapping[str, Sequence[str]]  # by the feature that stands for them
 
 _MOST_TIMES = 100  # more rows by a larger factor are no remedy
 
 
-def certified_blocks(certified: Mapping[str, Any], part: str) -> Iterator[Block]:
+def certified_blocks(
+    certified: Mapping[str, Any], part: str, near_copies: NearCopies
+) -> Iterator[Block]:
     """Return the part of the report about certified sets; `part` are the rows that judge."""
     yield paragraph(f"{certificate(certified)} {how_certified(certified, part)}")
     if remedy := what_would_help(certified):
@@ -21,7 +32,7 @@ def certified_blocks(certified: Mapping[str, Any], part: str) -> Iterator[Block]
     if certified["sets"]:
         yield table_of_certified_sets(certified, part)
         yield folded(_features(certified))
-        if columns := what_may_be_lost(certified):
+        if columns := what_may_be_lost(certified, near_copies):
             yield note(columns)
 
 
@@ -67,7 +78,7 @@ def _why_not(certified: Mapping[str, Any]) -> str:
         return "all features are not shown to explain more than a constant"
     place, worst = _worst(certified)
     lost = rounded_share(worst["share_lost"])
-    return f"{_name(certified, place)} loses {lost}, and at most {rounded_share(bound)}"
+    return f"{_name(certified, place)} loses {lost}, and at most {bound_of_share(bound)}"
 
 
 def _worst(certified: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
@@ -97,7 +108,7 @@ def what_would_help(certified: Mapping[str, Any]) -> str:
     remedies = ["larger sets (certified_size)", "fewer alternatives", "another quality"]
     bound, tolerated = _highest_bound(certified), certified["tolerance"]
     if bound is not None and bound > tolerated and not too_few_units(certified["units"]):
-        remedies.insert(0, f"a tolerance of {rounded_share(bound)}")
+        remedies.insert(0, f"a tolerance of {bound_of_share(bound)}")
         lost = _worst(certified)[1]["share_lost"]
         # the distance of the bound falls with the square root of the rows
         if lost < tolerated:
@@ -120,8 +131,11 @@ def how_certified(certified: Mapping[str, Any], part: str) -> str:
     return f"{which} that had no part in it judge them{order}."
 
 
-def what_may_be_lost(certified: Mapping[str, Any]) -> str:
-    """Return which columns one of the certified sets does without; empty if none is certified."""
+def what_may_be_lost(certified: Mapping[str, Any], near_copies: NearCopies) -> str:
+    """Return which columns one of the certified sets does without; empty if none is certified.
+
+    A near copy can take the place of a column that all sets have.
+    """
     if not certified["is_shown"] or len(certified["sets"]) == 1:
         return ""
     sets = [one["features"] for one in certified["sets"]]
@@ -129,7 +143,18 @@ def what_may_be_lost(certified: Mapping[str, Any]) -> str:
     any_other = "Each column can be lost: one of these sets does without it"
     if not common:
         return f"{any_other}."
-    return f"{any_other}, but for {quoted(common)}, which all have."
+    copied = {name for stands, copies in near_copies.items() for name in (stands, *copies)}
+    fixed = [name for name in common if name not in copied]
+    replaced = [name for name in common if name in copied]
+    text = f"{any_other}, but for {_all_of(fixed)}, which all have" if fixed else any_other
+    if replaced:
+        its_place = "its place" if len(replaced) == 1 else "the place of each"
+        text += f"; a near copy can take {its_place}: {_all_of(replaced)}"
+    return f"{text}."
+
+
+def _all_of(names: Sequence[str]) -> str:
+    return quoted(names, limit=len(names))
 
 
 def table_of_certified_sets(certified: Mapping[str, Any], part: str) -> Table:
@@ -142,7 +167,7 @@ def table_of_certified_sets(certified: Mapping[str, Any], part: str) -> Table:
                 name,
                 number(one["loss"]),
                 rounded_share(one["share_lost"]),
-                rounded_share(one["share_lost_at_most"]),
+                bound_of_share(one["share_lost_at_most"]),
                 number(_most_in_common(certified["sets"], place)),
             )
         )
@@ -171,7 +196,11 @@ def _features(certified: Mapping[str, Any]) -> Table:
 
 
 def lines_of_certified_sets(
-    certified: Mapping[str, Any], part: str, loss_name: str, n_names: int
+    certified: Mapping[str, Any],
+    part: str,
+    loss_name: str,
+    n_names: int,
+    near_copies: NearCopies,
 ) -> Iterator[str]:
     """Yield what the terminal says of certified sets; of a set the first names."""
     yield certificate(certified)
@@ -179,9 +208,9 @@ def lines_of_certified_sets(
         if text:
             yield f"  {text}"
     for name, one in zip(names_of_sets(certified), certified["sets"], strict=True):
-        lost, at_most = (rounded_share(one[key]) for key in ("share_lost", "share_lost_at_most"))
+        lost, at_most = rounded_share(one["share_lost"]), bound_of_share(one["share_lost_at_most"])
         loss = f"{part_in_words(part)} {loss_name} {one['loss']:.4g}"
         yield f"  {name}. {loss}, loses {lost}, at most {at_most}"
         yield f"     {listed(one['features'], n_names)}"
-    if columns := what_may_be_lost(certified):
+    if columns := what_may_be_lost(certified, near_copies):
         yield f"  {columns}"

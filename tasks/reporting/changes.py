@@ -218,15 +218,18 @@ def since_promotion(content: ReportContent) -> Iterator[Block]:
     same = "The losses are of different rows, so they do not show which set is better."
     if promoted["is_same_table"]:
         same = "Both runs have the same table, but the rows that judge may differ."
+    changes = [(name, "entered") for name in promoted["entered"]]
+    changes += [(name, "left") for name in promoted["left"]]
+    refits = " This refits the former set and compares both on the same rows:" if changes else ""
     yield paragraph(
         "When this report was written, run ",
         Code(promoted["run"]),
         " was in use as ",
         Code(promoted["name"]),
-        f"; it was promoted on {when:%-d %B %Y, %H:%M} UTC. {same} This refits the former set "
-        "and compares both on the same rows:",
+        f"; it was promoted on {when:%-d %B %Y, %H:%M} UTC. {same}{refits}",
     )
-    yield Command(f"chaffinch diff {promoted['run']} {content.run}")
+    if changes:
+        yield Command(f"chaffinch diff {promoted['run']} {content.run}")
     then, now = promoted["then"], promoted["now"]
     figures = [
         ("Features", *(number(run["n_features"]) for run in (then, now))),
@@ -237,8 +240,6 @@ def since_promotion(content: ReportContent) -> Iterator[Block]:
         ),
     ]
     yield Table("Then and now", {"Figure": "text", **numbers("Promoted run", "This run")}, figures)
-    changes = [(name, "entered") for name in promoted["entered"]]
-    changes += [(name, "left") for name in promoted["left"]]
     if changes:
         caption = f"Features that changed ({number(len(changes))})"
         columns: dict[str, Kind] = {"Feature": "name", "Change": "text"}
@@ -282,5 +283,5 @@ def _drift_table(drift: Sequence[Mapping[str, Any]]) -> Table:
     ]
     columns: dict[str, Kind] = {"Column": "name", "Beyond chance": "text"}
     columns |= numbers("Distance", "By chance up to", "Missing then", "Missing now")
-    title = f"Drift of {counted(len(rows), 'column')}: kept then or now, and the target"
+    title = f"Drift of {counted(len(rows), 'column')}: kept then or now, or the target"
     return Table(title, columns, rows)

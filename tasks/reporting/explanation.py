@@ -24,7 +24,7 @@ from chaffinch.tasks.reporting.section import (
     paragraph,
     section,
 )
-from chaffinch.tasks.reporting.text import counted, cut, interval, number, rounded_share
+from chaffinch.tasks.reporting.text import bound_of_share, counted, cut, interval, number
 from chaffinch.tasks.selection.losses import loss_in_words
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _importance_table(features: Sequence[Mapping[str, Any]], confidence: float) 
             feature["feature"],
             number(feature["rise"], "+"),
             interval(feature["interval"]),
-            rounded_share(feature.get("share_lost_at_most")),
+            bound_of_share(feature.get("share_lost_at_most")),
         )
         for feature in features
     ]

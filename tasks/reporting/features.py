@@ -21,7 +21,7 @@ from chaffinch.tasks.reporting.section import (
     paragraph,
     section,
 )
-from chaffinch.tasks.reporting.text import NOTHING, number, plain, rounded_share
+from chaffinch.tasks.reporting.text import NOTHING, bound_of_share, number, plain, rounded_share
 from chaffinch.tasks.reporting.why import ColumnReason, columns_of, ranks_of
 
 
@@ -110,7 +110,7 @@ def _table_of(content: ReportContent, caption: str, columns: Sequence[ColumnReas
             column.column,
             column.why,
             *(_figure(of.get(column.column)) for of in evidence.values()),
-            *([rounded_share(column.loses_at_most)] if has_prices else ()),
+            *([bound_of_share(column.loses_at_most)] if has_prices else ()),
             _type(column),
             rounded_share(column.missing),
             *([plain(baselines[column.column])] if column.state == "kept" else ()),

@@ -65,7 +65,10 @@ def profile(content: ReportContent) -> Table:
     ]
     columns: dict[str, Kind] = {"Column": "name"}
     columns |= {_words(key).capitalize(): kind for key, kind in _PROFILE.items()}
-    caption = f"Columns of the table ({number(len(rows))})"
+    asked = content.contract.settings
+    is_made = asked.get("history") or asked["columns"].get("dates") == "parts"
+    made = ", with what is made of them" if is_made else ""
+    caption = f"Columns of the table{made} ({number(len(rows))})"
     return Table(caption, columns, rows, file="profile.json")
 
 

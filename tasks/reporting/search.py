@@ -22,7 +22,14 @@ from chaffinch.tasks.reporting.section import (
     paragraph,
     section,
 )
-from chaffinch.tasks.reporting.text import counted, listed, number, rounded_share, share
+from chaffinch.tasks.reporting.text import (
+    bound_of_share,
+    counted,
+    listed,
+    number,
+    rounded_share,
+    share,
+)
 from chaffinch.tasks.selection.losses import loss_in_words
 
 if TYPE_CHECKING:
@@ -305,7 +312,8 @@ def sizes_of_the_curve(sizes: Sequence[Mapping[str, Any]], chosen: int, toleranc
         (
             *(number(size[key]) for key in ("n_features", "loss")),
             number(size["difference"], "+"),
-            *(rounded_share(size.get(key)) for key in ("share_lost", "share_lost_at_most")),
+            rounded_share(size.get("share_lost")),
+            bound_of_share(size.get("share_lost_at_most")),
             _choice(size, chosen, tolerance),
         )
         for size in sizes

@@ -73,6 +73,13 @@ def rounded_share(value: float | None) -> str:
     return NOTHING if value is None or math.isnan(value) else share(round(value, 4))
 
 
+def bound_of_share(value: float | None) -> str:
+    """Return an upper bound of a share lost, at least 0, to a hundredth of a per cent upwards."""
+    if value is None or math.isnan(value):
+        return NOTHING
+    return share(math.ceil(round(1e4 * max(value, 0.0), 6)) / 1e4)
+
+
 def plain(value: Any) -> str:
     if value is None:
         return NOTHING

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from chaffinch.storage.column_names import quoted
 from chaffinch.tasks.reporting.content import ReportContent
-from chaffinch.tasks.reporting.text import cut, number, rounded_share
+from chaffinch.tasks.reporting.text import bound_of_share, cut, number
 
 Name = TypeVar("Name", bound=Hashable)
 
@@ -186,7 +186,7 @@ class _Known:
         if bound is not None:
             loses = "loses" if size == 1 else "lose"
             return (
-                f"{place}, and the best {number(size)} {loses} at most {rounded_share(bound)} of "
+                f"{place}, and the best {number(size)} {loses} at most {bound_of_share(bound)} of "
                 "what all features explain"
             )
         loss = self._losses.get(name)

@@ -150,7 +150,7 @@ def _name_of(source: str) -> str:
 
 
 def _row(run: Run, promotions: Mapping[str, tuple[Promotion, ...]]) -> HistoryRow:
-    """Return what a run knows; its data set is empty unless a promotion's settings named it."""
+    """Return what a run knows; its data set is that of its comparison, or empty."""
     row = HistoryRow("", run.name, "")
     try:
         row = replace(row, source=str(run.description.get("source", "")))

@@ -532,8 +532,11 @@ def share_in_words(
         return f"loses nothing of what {of} beyond a constant, with {sure}"
     if share >= 1:
         return f"may lose all of what {of} beyond a constant"
+    # rounded up, so that no bound above the tolerance is shown as equal to it
+    unit = 10.0 ** (math.floor(math.log10(share)) - 2)
+    at_most = 100 * unit * math.ceil(share / unit - 1e-9)
     return (
-        f"loses at most {100 * share:.3g}% of what {of} beyond a constant, with {sure}; "
+        f"loses at most {at_most:.3g}% of what {of} beyond a constant, with {sure}; "
         f"{100 * tolerance:.3g}% is tolerated"
     )
 

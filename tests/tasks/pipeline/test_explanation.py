@@ -248,7 +248,7 @@ def test_after_a_promotion_the_report_answers_what_changed(promoted, since, tmp_
     ) in page.text
     assert page.headings[2] == "Since the last promotion"
     assert page.tables["Features that changed (3)"][1:] == [[name, "entered"] for name in entered]
-    drift = page.tables["Drift of 6 columns: kept then or now, and the target"][1:]
+    drift = page.tables["Drift of 6 columns: kept then or now, or the target"][1:]
     assert [row[0] for row in drift if row[1] == "moved"] == [drift[0][0]] == ["other"]
     assert {row[0] for row in drift} == {*second.features, second.contract.target.name}
     night = chaffinch.run_history("orders", store=store).set_index("run").loc[second.run]
@@ -282,7 +282,7 @@ def test_classes_of_a_target_drift_by_chance_as_categories_do(tmp_path) -> None:
     newer = file_of(table(), tmp_path / "newer")
     second = chaffinch.select(newer, "y", model="linear", **options)
     page = Page((second.folder / "report.html").read_bytes())
-    rows = page.tables["Drift of 3 columns: kept then or now, and the target"][1:]
+    rows = page.tables["Drift of 3 columns: kept then or now, or the target"][1:]
     by_chance = {row[0]: float(row[3]) for row in rows}
     level = 0.05 / (2 * 3)
     for name, n_events in (("a", 2), ("y", 2**5)):

@@ -41,7 +41,17 @@ def certified(*sets, bounds=(0.01, 0.015), lost=0.005, **given):
 )
 def test_each_column_can_be_lost_that_not_all_sets_have(sets, in_common, lost) -> None:
     assert in_common in certificate(certified(*sets))
-    assert what_may_be_lost(certified(*sets)).endswith(lost)
+    assert what_may_be_lost(certified(*sets), {}).endswith(lost)
+
+
+def test_a_near_copy_can_take_the_place_of_a_column_that_all_sets_have() -> None:
+    known = certified("abc", "abd")
+    assert what_may_be_lost(known, {"z": ["b"]}).endswith(
+        "but for 'a', which all have; a near copy can take its place: 'b'."
+    )
+    assert what_may_be_lost(known, {"a": ["z"], "b": ["y"]}).endswith(
+        "does without it; a near copy can take the place of each: 'a' and 'b'."
+    )
 
 
 @pytest.mark.parametrize(
@@ -62,7 +72,7 @@ def test_why_no_set_is_certified_and_what_may_help(given, why, help_) -> None:
     assert certificate(known).startswith("Not certified: 2 sets, any two with nothing in common")
     assert why in certificate(known)
     assert help_ in what_would_help(known)
-    assert what_may_be_lost(known) == ""
+    assert what_may_be_lost(known, {}) == ""
 
 
 def test_more_rows_are_no_help_where_the_set_loses_too_much() -> None:

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from chaffinch.storage.files import to_json
 from chaffinch.tasks.reporting import render_report
 from chaffinch.tasks.reporting.section import MOST_ROWS
-from chaffinch.tasks.reporting.text import NOTHING, numbers_alike, summarise_verdict
+from chaffinch.tasks.reporting.text import NOTHING, bound_of_share, numbers_alike, summarise_verdict
+from chaffinch.tasks.statistics.verdict import share_in_words
 from tests.tasks.reporting.synthetic_report import (
     Page,
     explained,
@@ -510,3 +511,11 @@ def test_a_run_without_a_test_part_is_judged_on_out_of_fold_rows() -> None:
 )
 def test_numbers_of_one_unit_have_as_many_decimals_each(values, shown) -> None:
     assert numbers_alike(*values) == shown
+
+
+@pytest.mark.parametrize(
+    ("share", "shown"), [(0.020046, "2.01 %"), (0.02, "2 %"), (0.857803, "85.79 %"), (-0.1, "0 %")]
+)
+def test_a_bound_is_rounded_up_and_never_below_zero(share, shown) -> None:
+    assert bound_of_share(share) == shown
+    assert "at most 2.01% of" in share_in_words(0.020046, 0.02)

@@ -16,7 +16,7 @@ from chaffinch.errors import InputError
 from chaffinch.flows.cli.commands import cli
 from chaffinch.storage.runs.store import Store
 from chaffinch.tasks.reporting.content import ReportContent
-from chaffinch.tasks.reporting.text import rounded_share
+from chaffinch.tasks.reporting.text import bound_of_share
 from chaffinch.tasks.reporting.why import columns_of
 from tests.tasks.reporting.synthetic_report import (
     Page,
@@ -121,7 +121,7 @@ def test_the_price_is_that_of_the_nearest_smaller_number_of_features() -> None:
     (second,) = (name for name, rank in result.ranks.items() if rank == 2)
     assert why["why"][second].startswith(
         f"Rank 2 of {len(result.candidates)}; the first 1 is kept, and the best 1 loses at most "
-        f"{rounded_share(bounds[1])} of what all features explain"
+        f"{bound_of_share(bounds[1])} of what all features explain"
     )
 
 
