@@ -248,7 +248,7 @@ def imported(kind: object) -> tuple[ModuleType, str]:
     if place is None:
         close = alike(kind, _CLASSES) if isinstance(kind, str) else []
         hint = f"did you mean {' or '.join(close)}?" if close else ""
-        if kind == "robust_elimination":
+        if isinstance(kind, str) and kind == "robust_elimination":
             hint = "it is gone: use auto, which does as well on redundant tables"
         raise InputError(
             f"method must be one of {', '.join(_CLASSES)} but is {short_repr(kind)}", hint
