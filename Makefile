@@ -62,6 +62,7 @@ lint: $(READY)  ## ruff, strict mypy, import contracts
 	@$(BIN)/lint-imports
 
 docs: $(READY)  ## The documentation as HTML, in build/docs, with the examples run; nothing is downloaded
+	@rm -rf build/docs  # of pages that went
 	@$(BIN)/python -m sphinx --builder html --fresh-env --fail-on-warning --keep-going --quiet --conf-dir docs . build/docs
 	@echo "Open build/docs/index.html"
 
