@@ -114,10 +114,14 @@ def test_what_cannot_be_is_a_line_and_a_descent_that_is_stopped_says_that_it_goe
         (error,) = ended.stderr.splitlines()
         assert error.startswith(f"Error: {line}")
     assert not (tmp_path / "out").exists()
-    said(shuffle, folder / "rows.parquet", "--target", "y", "--to", table)
+    X = np.random.default_rng(0).normal(size=(20_000, 300))  # a descent of seconds
+    wide = pd.DataFrame(X, columns=[f"c{d}" for d in range(X.shape[1])]).assign(y=X[:, 0])
+    wide.to_parquet(tmp_path / "wide.parquet")
+    said(shuffle, tmp_path / "wide.parquet", "--target", "y", "--to", table)
     log, out = tmp_path / "log", tmp_path / "out"
-    endless = ("descend", table, "--n-features", "3", "--steps", "100000000", "--to", str(out))
-    with started(*CHAFFINCH, *endless, env=environment(home), log=log) as going:
+    long = ("descend", table, "--n-features", "3", "--order", "8", "--batch-rows", "10000")
+    long += ("--blocks-per-step", "2", "--to", str(out))
+    with started(*CHAFFINCH, *long, env=environment(home), log=log) as going:
         eventually(out.exists)
         going.send_signal(signal.SIGTERM)
         assert going.wait(60) == 143
