@@ -204,3 +204,19 @@ def test_a_run_that_a_gate_has_judged_belongs_to_the_name_of_its_promotion(tmp_p
         select_features(source_of(table), settings, execution, promoted_as=name)
     found = chaffinch.run_history(store=tmp_path / "store")
     assert set(found["data_set"]) == {"orders", "orders-2"}
+
+
+def test_runs_belong_to_the_contract_that_they_were_compared_with(tmp_path) -> None:
+    """Also where another run of the file was promoted under a second name."""
+    table, store = tmp_path / "orders.csv", tmp_path / "store"
+    load_iris(as_frame=True).frame.to_csv(table, index=False)
+
+    def night(kind: str) -> str:
+        method = {"kind": kind, "n_features": 2}
+        return chaffinch.select(str(table), "target", model=LINEAR, method=method, store=store).run
+
+    chaffinch.promote(night("correlation"), "orders", store=store)
+    chaffinch.promote(night("anova_f"), "staging", store=store)
+    quiet = night("mutual_information")
+    found = chaffinch.run_history(store=store).set_index("run")["data_set"]
+    assert found[quiet] == "orders"
