@@ -205,3 +205,18 @@ def test_what_a_person_has_to_decide_is_said_again_until_something_is_promoted(
         "this run needed a decision"
         not in (tmp_path / "store" / "runs" / run / "report.html").read_text()
     )
+
+
+def test_a_night_whose_contract_in_use_is_damaged_needs_a_decision(tmp_path, monkeypatch):
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    monkeypatch.chdir(tmp_path)
+    causes("x1", "x2").to_csv("orders.csv", index=False)
+    chaffinch.promote(run_of("orders.csv", "store"))
+    (contract,) = (tmp_path / "store" / "promotions" / "contracts").glob("*.json")
+    contract.write_text("{}")
+    causes("x1", "x2", seed=1).to_csv("orders.csv", index=False)
+    command = ["run", "orders.csv", "--target", "y", "--model", "linear", "--quiet"]
+    ended = CliRunner().invoke(cli, [*command, "--store", "store"], catch_exceptions=False)
+    assert ended.stderr.startswith("Needs a decision: What is promoted cannot be read: ")
+    (night,) = chaffinch.run_history("orders", store="store").query("is_open")["decision"]
+    assert night.startswith("What is promoted cannot be read: ")
