@@ -105,15 +105,16 @@ def lines_for_programs(app: Sphinx) -> Iterator[str]:
     for part in tree.findall(addnodes.toctree):
         yield f"\n## {part['caption']}\n\n"
         for page in part["includefiles"]:
-            for one in (page, *env.toctree_includes.get(page, ())):
-                about = first_paragraph(env.get_doctree(one)).split(". ")[0].rstrip(".:")
-                yield f"- [{env.titles[one].astext()}]({one}.md): {about}\n"
+            for below in (page, *env.toctree_includes.get(page, ())):
+                about = first_paragraph(env.get_doctree(below)).split(". ")[0].rstrip(".:")
+                yield f"- [{env.titles[below].astext()}]({below}.md): {about}\n"
 
 
 def first_paragraph(tree: nodes.document) -> str:
     """Return the first paragraph that is not in a note or a list, as one line."""
-    ours = (one for one in tree.findall(nodes.paragraph) if isinstance(one.parent, nodes.section))
-    return " ".join(next((one.astext() for one in ours), "").split())
+    paragraphs = tree.findall(nodes.paragraph)
+    ours = (each.astext() for each in paragraphs if isinstance(each.parent, nodes.section))
+    return " ".join(next(ours, "").split())
 
 
 def local_links(text: str) -> list[str]:

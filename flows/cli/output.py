@@ -78,9 +78,9 @@ def lines_of_alternatives(
 
     `n_units` are the rows, groups or blocks of time that judge.
     """
-    n_asked, part = n_requested(alternatives["settings"]), part_in_words(judged_on(alternatives))
+    n_sets, part = n_requested(alternatives["settings"]), part_in_words(judged_on(alternatives))
     yield summarise_alternatives(alternatives)
-    if len(alternatives["sets"]) < n_asked and (room := suggest_remedies(alternatives)):
+    if len(alternatives["sets"]) < n_sets and (room := suggest_remedies(alternatives)):
         yield f"  {room}"
     notes = (
         near_copies_in_words(alternatives),

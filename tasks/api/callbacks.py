@@ -14,7 +14,7 @@ try:
 except ImportError:  # before 1.9 no estimator has callbacks
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Nothing."""
+        """Stand-in for an estimator without callbacks."""
 
     def with_callbacks(method: Any) -> Any:
         return method
@@ -25,7 +25,7 @@ __all__ = ["CallbackSupportMixin", "in_tasks", "with_callbacks"]
 
 @contextmanager
 def in_tasks(estimator: Any, X: Any, y: Any, verbose: Any) -> Iterator[Any]:
-    """Tell an estimator's callbacks of the fit in the block, and yield what is `verbose` in it.
+    """Run an estimator's callbacks around the fit in the block, and yield its `verbose`.
 
     Callbacks take the place of the bar; a function is called beside them.
     """
@@ -42,8 +42,8 @@ def in_tasks(estimator: Any, X: Any, y: Any, verbose: Any) -> Iterator[Any]:
 class _FitTasks(Progress):
     """Progress as tasks below a fit: one for each stage, and in it one for each item.
 
-    What a callback returns to stop a task is not heeded. The number of items is not told, since it
-    is known only once the first of them is done.
+    A callback cannot stop a task. The number of items is not passed on: it is known only after the
+    first item.
     """
 
     def __init__(self, estimator: Any, fit: Any, on_progress: OnProgress) -> None:

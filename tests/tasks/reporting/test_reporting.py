@@ -518,4 +518,7 @@ def test_numbers_of_one_unit_have_as_many_decimals_each(values, shown) -> None:
 )
 def test_a_bound_is_rounded_up_and_never_below_zero(share, shown) -> None:
     assert bound_of_share(share) == shown
+
+
+def test_the_bound_of_a_verdict_is_rounded_up_too() -> None:
     assert "at most 2.01% of" in share_in_words(0.020046, 0.02)
