@@ -259,19 +259,14 @@ def _selected(
     select: Callable[..., "Run"], shown: Showing, promoted_as: str | None = None
 ) -> tuple["SelectionResult", str]:
     """Run the pipeline in this process, without Prefect; return why a person has to decide too."""
-    from chaffinch.tasks.promotion.gate import why_undecided
-    from chaffinch.tasks.promotion.promote import compare_with_promoted, note_need
+    from chaffinch.tasks.promotion.promote import compare_with_promoted, note_need, why_needed
     from chaffinch.tasks.results.result import load_result
 
     run = select(on_progress=shown.on_progress, warn=shown.warn)
     lines, difference = compare_with_promoted(run, name=promoted_as)
     for line in lines:
         shown.say(line)
-    undecided = ""
-    if lines and difference is None:  # what is promoted is damaged
-        undecided = lines[-1].rstrip(".")
-    elif lines:
-        undecided = why_undecided(load_result(run).contract, difference)
+    undecided = why_needed(load_result(run).contract, lines, difference)
     note_need(run, promoted_as, undecided)
     return load_result(run), undecided
 

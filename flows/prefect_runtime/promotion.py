@@ -44,6 +44,7 @@ from chaffinch.tasks.promotion.promote import (
     lines_against,
     note_need,
     promote_by,
+    why_needed,
 )
 from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.settings.execution import PromotionSettings
@@ -110,11 +111,9 @@ def _concluded(
     if promotion is None:
         lines, difference = compare_with_promoted(run, as_task(against_promoted), promoted_as)
         publish(run, result, data_set, _logged(lines), difference)
-        if lines and difference is None:  # something is promoted, and is damaged
-            return lines[-1].rstrip(".")
         # a deployment runs for production; what a person starts by hand, a person looks at
-        is_in_production = bool(lines) or runtime.deployment.id is not None
-        return why_undecided(result.contract, difference) if is_in_production else ""
+        is_in_production = runtime.deployment.id is not None
+        return why_needed(result.contract, lines, difference, in_production=is_in_production)
     name = promotion.name or default_name(run)
     try:
         _check(run, result, name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +13,11 @@ from chaffinch.storage.runs.decisions import note_decision
 from chaffinch.storage.runs.promotions import How, Promotion, Promotions, alias_from
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources.data_set_name import name_of_table, other_name
+from chaffinch.tasks.contract import Contract
 from chaffinch.tasks.exports.mlflow_alias import move_alias, register
 from chaffinch.tasks.pipeline.selection_run import CONTRACT_FILE
 from chaffinch.tasks.promotion.difference import Difference, difference_of, lines_of_difference
+from chaffinch.tasks.promotion.gate import why_undecided
 from chaffinch.tasks.reporting.forms import with_decision
 from chaffinch.tasks.results.contract import FeatureContract
 from chaffinch.tasks.results.previous_run import Former, read_contract
@@ -263,6 +265,23 @@ def compare_with_promoted(
     against = compare(run, name)
     lines = [f"Compared with what is promoted as {name}:", *lines_against(against)]
     return lines, against.difference
+
+
+def why_needed(
+    contract: Contract,
+    lines: Sequence[str],
+    difference: Difference | None,
+    *,
+    in_production: bool = False,
+) -> str:
+    """Return why a person has to decide on a run without a gate, or "".
+
+    `lines` and `difference` are of `compare_with_promoted`. Where nothing is promoted, a person
+    has to look only at a run `in_production`.
+    """
+    if lines and difference is None:  # what is promoted is damaged
+        return lines[-1].rstrip(".")
+    return why_undecided(contract, difference) if lines or in_production else ""
 
 
 def note_need(run: Run, name: str | None, undecided: str) -> None:

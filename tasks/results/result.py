@@ -28,6 +28,7 @@ from chaffinch.tasks.pipeline.progress.display import shown
 from chaffinch.tasks.pipeline.report import REPORT_FILE, content_of, report_files
 from chaffinch.tasks.pipeline.run import select_at
 from chaffinch.tasks.pipeline.selection_run import (
+    CONTRACT_FILE,
     SelectionRun,
     StageResults,
     model_files,
@@ -63,8 +64,9 @@ def prices_of(result: SelectionResult) -> Table | None:
 def summary(run: Run) -> dict[str, Any]:
     """Return a run as a row of a catalog; results of stages that are not finished are None.
 
-    Only manifests and notes of decisions are read, so that many runs are listed quickly. The state
-    is "finished", "unfinished" (waiting, failed or running), or "damaged" if a manifest is.
+    Only manifests, contracts and notes of decisions are read, so that many runs are listed quickly.
+    The state is "finished", "unfinished" (waiting, failed or running), or "damaged" if a manifest
+    or the contract is.
     """
     stages, undecided, state = _readable(run)
     to_do = None if state else next_stage(run, stages)
@@ -100,6 +102,8 @@ def _readable(run: Run) -> tuple[dict[str, StageRecord], str, str | None]:
     try:
         _ = run.description
         records = {record.stage: record for record in run.records()}
+        if "evaluate" in records:
+            records["evaluate"].read(CONTRACT_FILE)
         return records, needed_decision(run), None
     except StorageError:
         return {}, "", "damaged"

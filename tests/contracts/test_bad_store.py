@@ -353,12 +353,13 @@ def test_nothing_is_left_in_the_temporary_folder(tmp_path, monkeypatch):
     assert not list(Path(tmp_path).iterdir())
 
 
-def test_a_damaged_run_is_listed_beside_the_others(finished, tmp_path):
+@pytest.mark.parametrize("file", ["run.json", "selection.json"])
+def test_a_damaged_run_is_listed_beside_the_others(file, finished, tmp_path):
     store, result = finished
     shutil.copytree(store, tmp_path / "store")
     damaged = tmp_path / "store" / "runs" / f"{result.run}-damaged"
     shutil.copytree(result.folder, damaged)
-    (damaged / "run.json").write_bytes(b"")
+    (damaged / file).write_bytes(b"")
     listed = chaffinch_here("runs", "--store", tmp_path / "store", "--json")
     assert listed.returncode == 0
     states = {entry["run"]: entry["state"] for entry in json.loads(listed.stdout)}
