@@ -717,7 +717,7 @@ def _result(run: StageResults, labels: Mapping[str, Any], **fields: Any) -> Sele
         mask=mask,
         steps=np.array([step_of.get(name, 0) for name in candidates]),
         path=run.path.to_pandas(),
-        scores=scores and {labels.get(name, name): score for name, score in scores.items()},
+        scores=scores and {labels.get(name, name): scores[name] for name in candidates},
         losses=content["losses"],
         comparison=content["comparison"],
         alternatives=None if scored is None else ScoredAlternatives(scored),

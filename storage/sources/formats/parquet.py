@@ -42,15 +42,18 @@ def begins_as_parquet(path: Path) -> bool:
 
 def parquet_files(folder: Path) -> dict[str, Path]:
     """Return the Parquet files of a folder by their paths below it, in their order."""
-    entries = (
-        ((Path(path) / name).relative_to(folder).as_posix(), name in inner)
-        for path, inner, outer in os.walk(folder)
-        for name in (*inner, *outer)
-    )
-    files = {name: folder / name for name in parquet_names(str(folder), entries)}
+    files = {name: folder / name for name in parquet_names(str(folder), _entries(folder))}
     for file in files.values():
         check_regular(file, "a source", "move it elsewhere")
     return files
+
+
+def _entries(folder: Path) -> Iterator[tuple[str, bool]]:
+    """Yield what is in a folder and its partitions; other folders, which are refused, stay shut."""
+    for path, inner, outer in os.walk(folder):
+        for name in (*inner, *outer):
+            yield (Path(path) / name).relative_to(folder).as_posix(), name in inner
+        inner[:] = [name for name in inner if "=" in name]
 
 
 def parquet_names(folder: str, entries: Iterable[tuple[str, bool]]) -> list[str]:
