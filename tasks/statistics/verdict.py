@@ -42,7 +42,7 @@ VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 FEWEST_UNITS = 20  # with fewer, the interval is not reliable enough for a verdict
 CONFIDENCE = 0.95
-_MOST_SECANTS, _CLOSE = 5, 0.001  # of a share
+_MOST_SECANTS, _CLOSE = 8, 1e-6  # of a share
 _LEAST_P = 0.0001  # smaller p-values are shown as "< 0.0001"
 _MOST_TIMES = 100  # more rows by a larger factor are no remedy
 
@@ -110,28 +110,31 @@ def judgement_of(
     constant_loss = loss_if_any(loss, rows.y, constant, rows.weight)
     if constant_loss is not None:
         predictions.append(constant)
-        weights += [(1, 0, -1), (0, 1, -1), (1, tolerance - 1, -tolerance)]
-    contrasts = [Contrast(w, confidence, i == 3) for i, w in enumerate(weights)]
+        weights += [(1, 0, -1), (0, 1, -1)]
+    contrasts = [Contrast(w, confidence) for w in weights]
     intervals_of = contrast_intervals_of(loss, rows, predictions, units, seed=seed, widen=widen)
     intervals = intervals_of(contrasts)
-    interval, over_constant, all_over_constant, beyond = [*intervals, None, None, None][:4]
+    interval, over_constant, all_over_constant = [*intervals, None, None][:3]
     n_units, share = int(units.max()) + 1, None
     before_loss, after_loss = (
         loss(rows.y, prediction, rows.weight) for prediction in (before, after)
     )
-    if beyond is not None and constant_loss is not None and constant_loss > before_loss:
-        share = _least_tolerance(
-            lambda weights: intervals_of([Contrast(weights, confidence, True)])[0],
-            tolerance,
-            beyond[1],
-            constant_loss - before_loss,
-        )
+    if interval is not None and constant_loss is not None and constant_loss > before_loss:
+
+        def bound(tolerance: float) -> float:
+            """Return the upper bound of what is lost beyond the tolerance."""
+            beyond = Contrast((1, tolerance - 1, -tolerance), confidence, is_one_sided=True)
+            (of_it,) = intervals_of([beyond])
+            return math.nan if of_it is None else of_it[1]
+
+        share = _least_tolerance(bound, constant_loss - before_loss)
+    is_within = is_smaller and share is not None and share <= tolerance
     return Judgement(
         difference=difference_of(after_loss, before_loss),
         interval=interval,
         confidence=confidence,
         units=n_units,
-        verdict=_verdict(interval, over_constant, all_over_constant, beyond, n_units, is_smaller),
+        verdict=_verdict(interval, over_constant, all_over_constant, n_units, is_within),
         constant_loss=constant_loss,
         over_constant=over_constant,
         all_features_over_constant=all_over_constant,
@@ -140,26 +143,22 @@ def judgement_of(
     )
 
 
-def _least_tolerance(
-    interval_of: Callable[[tuple[float, ...]], Interval | None],
-    tolerance: float,
-    bound: float,
-    explained: float,
-) -> float:
+def _least_tolerance(bound: Callable[[float], float], explained: float) -> float:
     """Return the least tolerance that the set meets: at which the upper bound is 0.
 
-    `bound` is the upper bound at `tolerance`, and `explained` what all features explain of the
-    loss. The bound is smooth in the tolerance, so that a few secants find the root.
+    `explained` is what all features explain of the loss. The bound falls nearly evenly with the
+    tolerance, so that a few secants find the root.
     """
-    before, share = tolerance, tolerance + bound / explained
+    before, above = 0.0, bound(0.0)
+    share = above / explained
     for _ in range(_MOST_SECANTS):
-        interval = interval_of((1, share - 1, -share))
-        if interval is None or (bound - interval[1]) * (share - before) <= 0:
+        if abs(share - before) <= _CLOSE:
             break
-        step = interval[1] * (share - before) / (bound - interval[1])
-        before, bound, share = share, interval[1], share + step
-        if abs(step) <= max(_CLOSE, _CLOSE * abs(share)):
+        at_share = bound(share)
+        slope = (at_share - above) / (share - before)
+        if not slope < 0:
             break
+        before, above, share = share, at_share, share - at_share / slope
     return share
 
 
@@ -167,15 +166,15 @@ def _verdict(
     interval: Interval | None,
     over_constant: Interval | None,
     all_over_constant: Interval | None,
-    beyond: Interval | None,
     n_units: int,
-    is_smaller: bool,
+    is_within: bool,
 ) -> Verdict:
+    """Return the verdict; `is_within` tells of fewer features that lose at most the tolerance."""
     if interval is None or n_units < FEWEST_UNITS:
         return "cannot tell"
     if interval[1] < 0 and (over_constant is None or over_constant[1] < 0):
         return "better"
-    if is_smaller and beyond is not None and beyond[1] <= 0 and _is_below(all_over_constant):
+    if is_within and _is_below(all_over_constant):
         return "as good with fewer columns"
     return "worse" if interval[0] > 0 else "cannot tell"
 
