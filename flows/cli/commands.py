@@ -424,12 +424,12 @@ def check(
     from chaffinch.flows.cli import output
     from chaffinch.storage.sources import source_of
     from chaffinch.tasks.pipeline.run import preflight
-    from chaffinch.tasks.warnings import refuse_warnings
 
     lenient = execution.model_copy(update={"strict": False})
     checked = preflight(source_of(data), settings, lenient)
     output.show_check(checked, settings, as_json=as_json)
-    refuse_warnings(checked.description.warnings, strict=execution.strict)
+    if (warnings := checked.description.warnings) and execution.strict:
+        raise StrictError(warnings, are_shown=True)
 
 
 @cli.command(short_help="Write a file of settings, with comments.")
@@ -672,7 +672,7 @@ def exit_code(run_command: Callable[..., Any]) -> int:
         click.echo(" ".join(["Stopped.", *getattr(cause, "__notes__", ())]), err=True)
         return 128 + (cause.signal if isinstance(cause, Stopped) else signal.SIGINT)
     except StrictError as error:
-        for warning in error.warnings:
+        for warning in () if error.are_shown else error.warnings:
             click.echo(f"Warning: {one_line(warning)}", err=True)
         _print_error(f"{error.count}, refused by --strict")
         return 3

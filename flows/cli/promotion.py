@@ -130,8 +130,9 @@ def promoted(name: str | None, store: str | None, as_json: bool) -> None:
         is_whole = show_history(histories, name, as_json=as_json)
     for data_set in histories.names() if name is None else [name]:
         with suppress(InputError, StorageError):  # of a damaged history, which was reported
+            pending = histories.pending_events(data_set)
             is_whole &= _is_moved(data_set, _store(store))
-            if histories.pending_events(data_set):
+            if pending:
                 _send_pending(data_set, _store(store))
     if not is_whole:
         raise click.exceptions.Exit(1)

@@ -261,5 +261,5 @@ def _check_answer(url: str) -> None:
     except (OSError, ValueError) as error:
         raise ServerError(
             f"no Prefect server answers at {url} ({getattr(error, 'reason', error)}): start it, "
-            "or unset PREFECT_API_URL to have one started for the run"
+            "or run without one by --no-prefect"
         ) from error

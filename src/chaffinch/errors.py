@@ -75,13 +75,16 @@ class InputError(ChaffinchError, ValueError):
 
 
 class StrictError(InputError):
-    """There are warnings about the table, and the run is strict."""
+    """There are warnings about the table, and the run is strict.
 
-    def __init__(self, warnings: Sequence[str]) -> None:
+    `are_shown` says that the command line has shown the warnings before.
+    """
+
+    def __init__(self, warnings: Sequence[str], *, are_shown: bool = False) -> None:
         self.count = f"{len(warnings)} warning{'' if len(warnings) == 1 else 's'}"
         super().__init__(f"strict refuses {self.count}: {'; '.join(warnings)}")
         self.args = (tuple(warnings),)  # what pickle makes it from
-        self.warnings = tuple(warnings)
+        self.warnings, self.are_shown = tuple(warnings), are_shown
 
 
 class StorageError(ChaffinchError, OSError):

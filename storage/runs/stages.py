@@ -196,9 +196,10 @@ class StageRecord:
 
     def read_table(self, name: str) -> pa.Table:
         """Return the table in a Parquet file of this stage; StorageError as `read`."""
-        # without threads: one that still starts when a short command exits aborts it
-        buffer = pa.BufferReader(self.read(name))
-        return pyarrow.parquet.read_table(buffer, use_threads=False, pre_buffer=False)
+        # without threads, of which read_table always starts one: one that still starts when a
+        # short command exits aborts it
+        file = pyarrow.parquet.ParquetFile(pa.BufferReader(self.read(name)), pre_buffer=False)
+        return file.read(use_threads=False)
 
 
 class StageWriter:

@@ -295,7 +295,8 @@ class FeatureSelector(CallbackSupportMixin, SelectorMixin, BaseEstimator):  # ty
         Returns
         -------
         ndarray, sparse matrix, or what ``set_output`` asks for
-            Columns of a pandas table that are left out may be dates or text.
+            Columns of a pandas table that are left out may be dates or text. Dates that are
+            selected beside numbers give an array of objects.
         """
         is_kept = self.get_support()
         if hasattr(X, "iloc") and X.shape[1] == len(is_kept):
@@ -303,7 +304,10 @@ class FeatureSelector(CallbackSupportMixin, SelectorMixin, BaseEstimator):  # ty
             nothing, names = pd.Series(0.0, X.index), X.columns
             X = pd.concat([X.iloc[:, j] if k else nothing for j, k in enumerate(is_kept)], axis=1)
             X.columns = names
-        return super().transform(X)
+        try:
+            return super().transform(X)
+        except np.exceptions.DTypePromotionError:  # dates and numbers have only this in common
+            return super().transform(X.astype(object))
 
     def _get_support_mask(self) -> NDArray[np.bool_]:
         check_is_fitted(self)

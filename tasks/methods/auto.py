@@ -33,6 +33,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import ConfigDict, model_validator
 
+from chaffinch.errors import InputError
 from chaffinch.tasks.data.splitting.stratified_split import Index
 from chaffinch.tasks.data.stored_rows import RowNumbers, packed_index
 from chaffinch.tasks.methods.paths import of_ranking
@@ -233,6 +234,14 @@ class Auto(Method):
         needs_attributions = tolerance is not None and not self.exactly
         held_out = _HeldOut(search, problem, models, needs_attributions=needs_attributions)
         curve, n_done = held_out.curve(), len(needed) + n_orders
+        d = search.n_features
+        kept = {n: n if n == d else int(search.mask(orders[None], n).sum()) for n in search.sizes}
+        if self.exactly and kept[search.most] != search.most:
+            most = kept[search.most]
+            raise InputError(
+                f"exactly {self.n_features} features were asked for but the constraints allow "
+                f"{most} here; ask for {most}, or change the constraints"
+            )
         with closing(held_out.refit(orders, partial(on_fit, n_done))) as curves:
             for curve in curves:
                 of_folds = [curve, *map(curve.without, search.judged)]
@@ -245,7 +254,7 @@ class Auto(Method):
         def chosen(curve: SizeCurve) -> int:
             return search.most if self.exactly else curve.choose(tolerance, at_most=search.most)
 
-        size, d = chosen(curve), search.n_features
+        size = chosen(curve)
         of_fold = {f: chosen(curve.without(f)) for f in search.judged}
         judged = dict.fromkeys(of_fold, d) if size == d else of_fold  # all: the same model
         differences, errors = curve.over_all_features()
@@ -255,7 +264,13 @@ class Auto(Method):
         logger.info("auto keeps %d of %d features%s", size, d, folds)
         columns = (curve.sizes, curve.means.tolist(), differences.tolist(), errors.tolist())
         rows = zip(*columns, shares, strict=True)
-        sizes = [dict(zip(_CURVE, (*row, *share), strict=True)) for *row, share in rows]
+        # under constraints several sizes may keep the same features: the chosen one, or the last
+        shown = {kept[n]: n for n in [*curve.sizes, size]}
+        sizes = [
+            dict(zip(_CURVE, (kept[n], *row, *share), strict=True))
+            for n, *row, share in rows
+            if shown[kept[n]] == n
+        ]
         masks = np.array([search.mask(orders[f], n) for f, n in of_fold.items()], dtype=bool)
         stability = stability_of(masks) if len(masks) else None
         names = np.array(problem.schema.features)
@@ -283,7 +298,6 @@ class Auto(Method):
         facts = result.facts
         return {
             **super().report(result),
-            "size_chosen": facts["chosen"],
             "widen": facts["widen"],
             "fold_sizes": [len(fold) for fold in facts["folds"]],
             "left_first": facts.get("left_first", {}),  # of earlier releases there is none

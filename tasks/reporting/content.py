@@ -38,7 +38,6 @@ class ReportContent:
     # auto also the difference from all features, which the standard error is then of.
     sizes: Sequence[Mapping[str, Any]] | None = None
     fold_sizes: Sequence[int] = ()  # of auto: features that each outer fold keeps
-    size_chosen: int | None = None  # of auto: on the curve; constraints may leave fewer features
     widen: float = 1.0  # of auto: factor of intervals over the folds
     # Of auto: how many features left before the others, as "of_no_use", then as "near_copies" of
     # others, then as they take "nothing_off" the loss.
@@ -95,10 +94,6 @@ class ReportContent:
     @property
     def n_kept(self) -> int:
         return len(self.contract.kept)
-
-    @property
-    def size_on_curve(self) -> int:
-        return self.n_kept if self.size_chosen is None else self.size_chosen
 
     @property
     def is_constrained(self) -> bool:

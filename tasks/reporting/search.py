@@ -193,7 +193,7 @@ def _number_of_features(content: ReportContent) -> Iterator[Block]:
             judged = "All are kept, so that nothing is chosen that the verdict could judge."
         yield paragraph(f"{chosen} {judged}")
     tolerance = settings.get("tolerance", 0.0)
-    yield folded(sizes_of_the_curve(content.sizes or (), content.size_on_curve, tolerance))
+    yield folded(sizes_of_the_curve(content.sizes or (), content.n_kept, tolerance))
     yield note(
         "What a size explains less is a share of what all features explain beyond a constant. It "
         "is at most so much with 95\N{NO-BREAK SPACE}% confidence, for a size that was not picked "
@@ -477,7 +477,7 @@ def elimination_chart_of(content: ReportContent) -> Markup | None:
         candidates=[candidate["n_features"] for candidate in content.candidates]
         if is_on_curve
         else [],
-        chosen=content.size_on_curve if is_on_curve else None,
+        chosen=content.n_kept if is_on_curve else None,
         loss_name=f"{loss_in_words(content.contract.loss)}, {rows}",
         margins=_margins(content),
     )

@@ -190,7 +190,7 @@ class _Known:
                 "what all features explain"
             )
         loss = self._losses.get(name)
-        if loss is None:
+        if loss is None or content.is_constrained:
             return place
         verb = "left" if content.traits.refits else "was masked"
         return (

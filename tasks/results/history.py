@@ -16,6 +16,7 @@ from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources.data_set_name import name_of_table
 from chaffinch.tasks.contract import Contract
 from chaffinch.tasks.pipeline.selection_run import CONTRACT_FILE
+from chaffinch.tasks.results.previous_run import read_contract
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -124,7 +125,9 @@ def history_of(store: Store) -> History:
     damage: dict[str, str] = {}
     for name in store.promotions.names():
         try:
-            promotions[name] = store.promotions.history(name)
+            promotions[name] = entries = store.promotions.history(name)
+            if entries:
+                read_contract(store.promotions, entries[-1])
         except (StorageError, InputError) as error:
             damage[name] = str(error)
     put_in_use = {

@@ -480,10 +480,11 @@ def _against_constant(
         f"{interval_in_words(interval, CONFIDENCE)}"
     )
     if accuracy is not None and _is_more_accurate(accuracy):
+        is_higher = interval is not None and interval[0] > 0
         return (
             f"{model} is shown to be right more often than a constant (accuracy "
-            f"{accuracy.model:.3g} against {accuracy.constant:.3g}), but its loss is not shown to "
-            f"be lower: {figures}."
+            f"{accuracy.model:.3g} against {accuracy.constant:.3g}), but its loss is "
+            f"{'higher' if is_higher else 'not shown to be lower'}: {figures}."
         )
     if interval is not None and interval[0] >= 0:
         return f"{model} is no better than a constant{so}: {figures}."

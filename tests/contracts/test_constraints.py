@@ -171,6 +171,27 @@ def test_a_group_that_matters_stays_and_one_that_does_not_leaves(method):
     assert not set(noise) & set(features)
 
 
+def test_the_curve_of_auto_has_the_numbers_that_constraints_allow():
+    constraints = Constraints(groups=[Group(["x0", "x1", "x2", "x4"], at_most=1)])
+    result = select("auto", constraints=constraints)
+    numbers = result.curve["n_features"].tolist()
+    assert numbers[0] == N_FEATURES
+    assert max(numbers[1:]) == N_FEATURES - 3
+    assert len(set(numbers)) == len(numbers)
+    assert len(result.features) in numbers
+    with pytest.raises(InputError, match=r"exactly 8 .* the constraints allow 6 here; ask for 6"):
+        select(chaffinch.methods.Auto(n_features=8, exactly=True), constraints=constraints)
+
+
+@pytest.mark.parametrize("method", ["gbmo", "auto", "rfe", "anova_f"])
+def test_what_constraints_have_dropped_is_not_said_to_have_cost_least(method):
+    constraints = Constraints(groups=[Group(list(SIGNAL), at_most=1)])
+    size = 4 if method in ("rfe", "anova_f") else None
+    why = select(method, n_features=size, constraints=constraints).why().set_index("column")
+    assert "cost least" not in " ".join(why["why"])
+    assert why.loc[list(SIGNAL), "why"].str.contains("the constraints chose").all()
+
+
 def test_the_lags_of_a_series_go_together():
     random = np.random.default_rng(0)
     table = TABLE.assign(day=np.arange(len(TABLE)), stock=random.normal(size=len(TABLE)))

@@ -9,7 +9,7 @@ from time import perf_counter
 
 import numpy as np
 
-from chaffinch.errors import InputError
+from chaffinch.errors import InputError, StorageError
 from chaffinch.tasks.methods.auto import Auto
 from chaffinch.tasks.methods.fitting import Recipe, tuning_candidates
 from chaffinch.tasks.pipeline.progress import Estimate, duration
@@ -65,19 +65,21 @@ class _TimedFits:
 class TimeEstimate:
     """Estimate of the seconds of a run's stages, first by timed fits, then by its own.
 
-    There is none for a small table, or where no model can be fitted on a few of its rows.
+    There is none for a small table, where no model can be fitted on a few of its rows, or where the
+    fits were finished before.
     """
 
     def __init__(self, run: SelectionRun) -> None:
         self._run = run
         self._timed: _TimedFits | None = None
         self._searched: Sequence[int] | None = None  # features of the search's fits
-        self._is_small = run.dataset.n_rows * len(run.schema.features) < _LEAST_VALUES
+        n_values = run.dataset.n_rows * len(run.schema.features)
+        self._is_short = n_values < _LEAST_VALUES or _is_evaluated(run)
 
     def after(self, stage: str) -> tuple[Estimate, str] | None:
         """Return the seconds of the stages to come, and a warning if they are many."""
         run = self._run
-        if self._is_small or stage not in _BEFORE_ESTIMATE:
+        if self._is_short or stage not in _BEFORE_ESTIMATE:
             return None
         if self._timed is None:
             self._timed = _timed_fits(run)
@@ -116,6 +118,13 @@ class TimeEstimate:
     def _of_interval(self) -> float:
         judge = "test" if len(self._run.splits.test) else "train"
         return seconds_of_interval(int(self._run.units(judge).max()) + 1)
+
+
+def _is_evaluated(run: SelectionRun) -> bool:
+    try:
+        return run.stored is not None and run.stored.record("evaluate") is not None
+    except StorageError:  # damaged: it is evaluated again
+        return False
 
 
 def _is_tuned(run: SelectionRun) -> bool:

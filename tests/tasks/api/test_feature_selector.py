@@ -377,6 +377,22 @@ def test_arrays_that_do_not_fit_are_refused(given, message):
         given()
 
 
+def test_dates_that_are_selected_beside_numbers_stay_dates():
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    days = pd.Series(pd.date_range("2020-01-01", periods=len(y), freq="37h"), name="day")
+    table = X.iloc[:, :3].assign(day=days)
+    late = (days.dt.month > 6).astype(int)
+    selector = FeatureSelector(
+        "anova_f", n_features=3, model="linear", columns={"dates": "parts"}, keep=["mean radius"]
+    )
+    selected = selector.fit(table, y ^ late).transform(table)
+    names = selector.get_feature_names_out().tolist()
+    assert {"day", "mean radius"} <= set(names)
+    assert (selected[:, names.index("day")] == days.to_numpy(object)).all()
+    selector.set_output(transform="pandas")
+    pd.testing.assert_series_equal(selector.transform(table)["day"], days)
+
+
 def test_columns_that_are_left_out_may_be_dates_or_text():
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
     table = X.iloc[:, :4].assign(day=pd.Timestamp("2026-01-01"), note="new")

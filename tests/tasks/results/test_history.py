@@ -152,6 +152,19 @@ def test_a_damaged_history_of_promotions_is_named_and_the_rest_is_there(tmp_path
     assert "orders-0" in [row[0] for row in page.tables["Runs, newest first (1)"][1:]]
 
 
+@pytest.mark.parametrize("damage", [b"{}", None])
+def test_a_contract_in_use_that_cannot_be_read_needs_a_person(damage, tmp_path) -> None:
+    store = Store.open(tmp_path)
+    run = night(store, 0, [0])
+    contract = (run.folder / "selection.json").read_bytes()
+    store.promotions.promote("orders", contract, run.name, "by hand", "")
+    (promoted,) = (store.path / "promotions" / "contracts").iterdir()
+    promoted.write_bytes(damage) if damage else promoted.unlink()
+    (row,) = Page(render_history(history_of(store))).tables["Open (1)"][1:]
+    assert row[1].startswith("What is promoted cannot be read: ")
+    assert row[2] == "orders"
+
+
 def test_a_run_that_another_program_wrote_badly_is_a_row_as_well(tmp_path) -> None:
     store = Store.open(tmp_path)
     night(store, 0, [0])

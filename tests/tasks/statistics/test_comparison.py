@@ -588,6 +588,14 @@ def test_a_clear_gain_of_accuracy_is_not_denied_where_two_large_losses_leave_the
     assert "nothing to select from" not in result.sentence
 
 
+def test_a_loss_that_is_shown_to_be_higher_is_called_so_beside_a_clear_gain_of_accuracy():
+    of_truth = np.full(240, 0.99)
+    of_truth[::8] = 1e-9
+    result = of_classes(of_truth, [1 / 3] * 3)
+    assert result.over_constant[0] > 0
+    assert "(accuracy 0.875 against 0.333), but its loss is higher: " in result.sentence
+
+
 def test_of_classes_of_which_one_is_common_noise_has_no_such_gain():
     """A model surer of the common class than its share has lower losses in most rows by that."""
     of_truth = np.r_[np.full(95, 0.98), np.full(5, 0.02)]
