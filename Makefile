@@ -41,7 +41,7 @@ test-lowest test-newest:
 		$$(grep -oE '^(hypothesis|polars|pytest|pytest-timeout|pytest-xdist)==[^ ]+' requirements.lock)
 	@NUMBA_CACHE_DIR=$(VERSIONS)/numba $(VERSIONS)/bin/python -m pytest -n $${CHAFFINCH_TEST_WORKERS:-3} --dist loadgroup \
 		-q -m "not e2e" -W ignore::DeprecationWarning -W "ignore:Determining the data types of a LazyFrame" \
-		 $(VERSIONS_TESTS)
+		$(VERSIONS_TESTS)
 
 e2e-needs:  ## PostgreSQL and Chromium for test-e2e, which skips tests without them: Debian, as root
 	@command -v initdb > /dev/null || ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1 \
