@@ -12,6 +12,7 @@ import pyarrow as pa
 from filelock import FileLock, Timeout
 
 from chaffinch.storage.files import ASIDE, locked, make_folder, one_line_errors
+from chaffinch.storage.memory import bytes_of
 
 _LOCK = "lock"
 MOST_BYTES = 2**27  # in memory, of each collection of columns
@@ -139,7 +140,7 @@ class SpilledRows:
 
     def append(self, rows: pa.Table) -> None:
         self._waiting.append(rows)
-        self._n_bytes += rows.nbytes
+        self._n_bytes += sum(map(bytes_of, rows.columns))
         if self._folder is not None and self._n_bytes > self._most_bytes:
             self._spill(self._folder)
 

@@ -14,8 +14,11 @@ from prefect.events.related import related_resources_from_run_context
 from prefect.flow_engine import load_flow_and_flow_run, run_flow
 from prefect.input import keyset_from_paused_state
 from prefect.logging.handlers import APILogWorker
+from prefect.settings import PREFECT_API_URL
 from prefect.utilities.asyncutils import run_coro_as_sync
 from prefect.utilities.engine import propose_state_sync
+
+from chaffinch.flows.prefect_runtime.server import check_versions
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -33,6 +36,9 @@ __all__ = [
     "run_flow",
     "server_app",
 ]
+
+if not PREFECT_API_URL.value():  # the first flow would start a server
+    check_versions()
 
 
 async def dates_of_cron(cron: str, timezone: str, number: int) -> Sequence[datetime]:

@@ -20,6 +20,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib.metadata import version
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
@@ -94,6 +95,18 @@ def _names_prefect(path: Path) -> bool:
         return False
 
 
+def check_versions() -> None:
+    """Raise ServerError if a server of the installed Prefect fails beside the installed FastAPI."""
+    from packaging.version import Version
+
+    prefect, fastapi = (Version(version(package)) for package in ("prefect", "fastapi"))
+    if prefect < Version("3.7.8") and fastapi >= Version("0.137"):
+        raise ServerError(
+            f"the server of Prefect {prefect} fails beside FastAPI {fastapi}: run "
+            'pip install "fastapi<0.137", or pip install "prefect>=3.7.8"'
+        )
+
+
 class Server:
     """The server of this run; created first, so that an embedded server can start early.
 
@@ -120,6 +133,8 @@ class Server:
                     "no Prefect server is named and embedding one is switched off: set "
                     "PREFECT_API_URL, or PREFECT_SERVER_EPHEMERAL_ENABLED=true"
                 )
+            else:
+                check_versions()
         if self._embedded is None:
             _check_answer(self._url)
 

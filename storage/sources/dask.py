@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from chaffinch.errors import InputError, raise_if_out_of_memory
 from chaffinch.storage.column_names import check_columns, text_of_label
+from chaffinch.storage.memory import release_memory
 from chaffinch.storage.sources.files import FileSource
 from chaffinch.storage.sources.memory import MemorySource
 from chaffinch.storage.sources.source import OpenTable
@@ -43,6 +44,7 @@ class DaskSource(MemorySource):
         """Open the files that Dask's present client, or else this process, writes to `aside`."""
         with TemporaryDirectory(dir=aside, prefix="partitions-") as folder:
             self._write(folder, drop)
+            release_memory()  # of partitions
             if not any(Path(folder).iterdir()):
                 raise InputError(
                     f"the workers that computed the table wrote it to {folder}, which is another "

@@ -52,7 +52,7 @@ class MemorySource(Source):
 
     def load(self, categorical: Collection[str], drop: Container[str]) -> pa.Table:
         try:
-            table = _as_arrow(self._computed, drop)
+            table = as_arrow(self._computed, drop)
         except InputError:
             raise
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
@@ -72,15 +72,19 @@ class MemorySource(Source):
 
 def computed(table: Any) -> Any:
     """Return a table; a lazy one, a data set and a reader of batches are read into memory."""
-    if isinstance(table, pa.RecordBatchReader):  # its rows can be read once
-        return table.read_all()
-    if hasattr(table, "__arrow_c_stream__"):
-        return table
-    for method in _COMPUTE:
-        if callable(compute := getattr(table, method, None)):
-            return compute()
+    if (method := computed_by(table)) is not None:
+        return getattr(table, method)()
     own = getattr(table, "modin", None)  # Modin keeps what is its own under its name
     return table if own is None else own.to_pandas()
+
+
+def computed_by(table: Any) -> str | None:
+    """Return the method that reads a table into memory; None where it is there, or has none."""
+    if isinstance(table, pa.RecordBatchReader):  # its rows can be read once
+        return "read_all"
+    if hasattr(table, "__arrow_c_stream__"):
+        return None
+    return next((name for name in _COMPUTE if callable(getattr(table, name, None))), None)
 
 
 _COMPUTE = ("toArrow", "collect", "compute", "to_table")  # of Spark, polars, Dask, data sets
@@ -130,7 +134,8 @@ def _with_types_of_arrow(frame: Any) -> Any:
     return typed
 
 
-def _as_arrow(table: Any, drop: Container[str]) -> pa.Table:
+def as_arrow(table: Any, drop: Container[str] = ()) -> pa.Table:
+    """Return a table in memory as Arrow; columns to drop of a pandas table have no values."""
     _check_is_table(table)
     pandas, polars = sys.modules.get("pandas"), sys.modules.get("polars")
     if isinstance(table, pa.Table):

@@ -298,7 +298,9 @@ class FeatureSelector(CallbackSupportMixin, SelectorMixin, BaseEstimator):  # ty
             Columns of a pandas table that are left out may be dates or text. Dates that are
             selected beside numbers give an array of objects.
         """
-        is_kept = self.get_support()
+        is_kept, X = self.get_support(), computed(X)
+        if hasattr(X, "__arrow_c_stream__") and not hasattr(X, "iloc"):
+            X = as_table(X).to_pandas()  # scikit-learn 1.8 and earlier do not know all names
         if hasattr(X, "iloc") and X.shape[1] == len(is_kept):
             # scikit-learn makes one array of all columns first, of a type that they have in common
             nothing, names = pd.Series(0.0, X.index), X.columns

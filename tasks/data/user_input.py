@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from chaffinch.errors import InputError, as_input_error
 from chaffinch.storage.column_names import names_in_array, nearest
+from chaffinch.storage.sources.memory import computed_by
 from chaffinch.tasks.data.matrix import baseline_values
 from chaffinch.tasks.selection.core import Floats, Rows, Schema, Task
 from chaffinch.tasks.selection.input_checks import (
@@ -139,6 +140,10 @@ class GivenTable:
 @as_input_error()
 def read_given_table(X: Any, categories: Sequence[Sequence[Any]] | None) -> GivenTable:
     """Return a copy of a user's table; `categories` are from the model's training."""
+    if not hasattr(X, "__array__") and (method := computed_by(X)) is not None:
+        raise InputError(
+            f"X must be a table in memory but is a {type(X).__name__}; give its .{method}()"
+        )
     if hasattr(X, "to_pandas"):  # a polars or Arrow table
         X = X.to_pandas()
     if isinstance(X, pd.DataFrame):

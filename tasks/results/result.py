@@ -19,7 +19,9 @@ from chaffinch.storage.runs.decisions import needed_decision
 from chaffinch.storage.runs.stages import StageRecord
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources import source_of
+from chaffinch.storage.sources.memory import computed_by
 from chaffinch.storage.sources.source import AllBut
+from chaffinch.storage.sources.streams import StreamSource
 from chaffinch.tasks.data.date_features import with_date_features
 from chaffinch.tasks.data.lag_features import hint_for_missing
 from chaffinch.tasks.pipeline.ingestion import parts_in_order
@@ -392,12 +394,14 @@ class SelectionResult:
         ----------
         table : pandas, polars or Arrow table, or array
             Must have every kept feature, or the dates that it is a part of; other columns are left
-            out. The columns of an array are named x0, x1, ...
+            out. The columns of an array are named x0, x1, ... A lazy table stays lazy; the rows of
+            a reader of batches, a data set or a relation of DuckDB are returned as an Arrow table.
 
         Raises
         ------
         InputError
-            If a kept feature is missing, or the table is of another kind.
+            If a kept feature is missing, or the table is of another kind; and if a lazy table has
+            dates of which a kept feature is a part.
         """
         features = tuple(map(text_of_label, self._features))
         if isinstance(table, np.ndarray) and table.ndim == 2:
@@ -581,7 +585,12 @@ def kept_columns(
     zones: Mapping[str, bool],
 ) -> Any:
     """Return the kept columns of a table; see `SelectionResult.transform`."""
-    columns = getattr(table, "column_names", None) or getattr(table, "columns", None)
+    if hasattr(table, "collect_schema"):  # of polars, whose lazy tables warn of `columns`
+        columns = table.collect_schema().names()
+    else:
+        if (stream := StreamSource.of(table, None)) is not None:
+            table = stream.load((), ())
+        columns = getattr(table, "column_names", None) or getattr(table, "columns", None)
     if columns is None or not hasattr(table, "__getitem__"):
         raise InputError(
             f"a table must be a pandas, polars or Arrow one but is a {type(table).__name__}"
@@ -612,6 +621,11 @@ def kept_columns(
 
 def _with_dates(table: Any, dates: Mapping[str, str], zones: Mapping[str, bool]) -> Any:
     """Return a table of pandas, polars or Arrow with the parts of its dates."""
+    if (method := computed_by(table)) is not None:
+        raise InputError(
+            f"parts of dates are made of a table in memory but this is a {type(table).__name__}; "
+            f"give its .{method}()"
+        )
     held = source_of(table).read(drop=AllBut({*dates.values()}), may_be_empty=True)
     parts = with_date_features(held, dates, zones).select(list(dates))
     if hasattr(table, "assign"):

@@ -131,6 +131,14 @@ DOORS: dict[str, Callable[[Path], Any]] = {
     "SQLite by ADBC": lambda folder: f"adbc:sqlite:///{_sqlite(folder)}",
     "SQLite": lambda folder: f"sqlite:///{_sqlite(folder)}",
 }
+
+
+def _dask(path: str, **options: Any) -> Any:
+    import dask.dataframe
+
+    return dask.dataframe.read_parquet(path, **options)
+
+
 # name -> what a program makes of x.parquet before it is asked for its rows
 IN_PYTHON: dict[str, Callable[[str], Any]] = {
     "data set of Arrow": ds.dataset,
@@ -139,7 +147,8 @@ IN_PYTHON: dict[str, Callable[[str], Any]] = {
     ),
     "lazy table of polars": lambda path: __import__("polars").scan_parquet(path),
     "relation of DuckDB": lambda path: __import__("duckdb").read_parquet(path),
-    "dask.dataframe": lambda path: __import__("dask.dataframe").dataframe.read_parquet(path),
+    "dask.dataframe": lambda path: _dask(path, split_row_groups=True),
+    "dask.dataframe of one partition": _dask,
 }
 
 

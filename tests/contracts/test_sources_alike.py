@@ -297,6 +297,7 @@ def test_equal_rows_are_one_dataset_from_every_kind_of_source(
         "duckdb query",
         "duckdb relation",
         "arrow, data set",
+        "polars, lazy",
     }
     is_known = form in with_header or " of " in form
     assert source.has_header() == (is_known and ".arff" not in form)
@@ -325,6 +326,36 @@ def test_a_reader_of_batches_is_read_once(tmp_path: Path) -> None:
     assert source.columns() == list(FRAME.columns)
     hashes = {ingest(data, tmp_path, categorical=["code"]).hash for data in (source, FRAME)}
     assert len(hashes) == 1
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [pa.Table.from_pandas(FRAME).to_reader, pl.from_pandas(FRAME).lazy],
+    ids=["reader", "polars, lazy"],
+)
+def test_a_stream_that_was_read_is_still_the_same_table(
+    stream: Callable[[], Any], tmp_path: Path
+) -> None:
+    source = source_of(stream())
+    assert source.read().num_rows == N_ROWS
+    source.check()
+    assert source.columns() == [*FRAME.columns]
+    assert ingest(source, tmp_path, categorical=["code"]).hash == dataset_of(*FRAME.columns)[0]
+
+
+def test_a_lazy_table_is_not_in_memory_as_a_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = pl.from_pandas(FRAME).with_columns(code=pl.col("code").cast(pl.Categorical))
+    expected = ingest(rows, tmp_path)
+
+    def refuse(*_: object, **__: object) -> None:
+        pytest.fail("all rows were computed at once")
+
+    monkeypatch.setattr(pl.LazyFrame, "collect", refuse)
+    source = source_of(rows.lazy())
+    source.check()
+    assert ingest(source, tmp_path) == expected
 
 
 SPARSE = pd.DataFrame(

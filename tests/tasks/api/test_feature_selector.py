@@ -1,5 +1,6 @@
 """The selector in scikit-learn: its own checks, its tools, and the same features as `select`."""
 
+import dask.dataframe
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -71,6 +72,27 @@ def test_tables_of_all_kinds_select_what_select_does():
     selector = FeatureSelector(**FAST).fit(X.to_numpy(), y.to_numpy())
     assert selector.get_feature_names_out().tolist() == named
     assert chaffinch.select(X.to_numpy(), y, **FAST).features == named
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        pl.from_pandas,
+        lambda table: pl.from_pandas(table).lazy(),
+        pa.Table.from_pandas,
+        lambda table: pa.Table.from_pandas(table).to_reader(),
+        lambda table: dask.dataframe.from_pandas(table, npartitions=2),
+    ],
+    ids=["polars", "lazy", "arrow", "reader", "dask"],
+)
+@pytest.mark.parametrize("output", ["default", "pandas", "polars"])
+def test_tables_of_all_kinds_are_transformed_alike(convert, output):
+    selector = FeatureSelector(**FAST).set_output(transform=output).fit(convert(X), y)
+    kept, expected = selector.transform(convert(X)), selector.transform(X)
+    assert type(kept) is type(expected)
+    assert np.array_equal(kept, expected)
+    with pytest.raises(ValueError, match="feature names"):
+        selector.transform(convert(X[X.columns[::-1]]))
 
 
 FRAME, ARRAY = pd.DataFrame, np.asarray

@@ -3,10 +3,13 @@
 A row's prediction depends on its values alone, whatever the table that holds them.
 """
 
+import dask.dataframe
+import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.dataset
 import pytest
 
 import chaffinch
@@ -280,6 +283,45 @@ def test_transform_keeps_kind_and_rows(convert, table, of_a_line):
     pd.testing.assert_frame_equal(
         kept if convert is pd.DataFrame else kept.to_pandas(), table[list(KEPT)], check_dtype=False
     )
+
+
+def test_transform_keeps_a_lazy_table_lazy(table, of_a_line):
+    kept = of_a_line.transform(pl.from_pandas(table).lazy())
+    assert isinstance(kept, pl.LazyFrame)
+    assert kept.collect().equals(pl.from_pandas(table[list(KEPT)]))
+    by_dask = of_a_line.transform(dask.dataframe.from_pandas(table, npartitions=2))
+    pd.testing.assert_frame_equal(by_dask.compute(), table[list(KEPT)], check_dtype=False)
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [pa.Table.to_reader, pyarrow.dataset.dataset, duckdb.connect().from_arrow],
+    ids=["reader", "data set", "relation"],
+)
+def test_transform_reads_what_is_no_table_in_memory_as_arrow(convert, table, of_a_line):
+    arrow = pa.Table.from_pandas(table, preserve_index=False)
+    kept = of_a_line.transform(convert(arrow))
+    assert isinstance(kept, pa.Table)
+    assert kept.to_pydict() == arrow.select(list(KEPT)).to_pydict()
+
+
+@pytest.mark.parametrize(
+    ("lazy", "remedy"),
+    [
+        (lambda table: pl.from_pandas(table).lazy(), "LazyFrame; give its .collect()"),
+        (lambda table: dask.dataframe.from_pandas(table), "DataFrame; give its .compute()"),
+    ],
+    ids=["polars", "dask"],
+)
+def test_parts_of_dates_of_a_lazy_table_are_refused(lazy, remedy):
+    days = pd.date_range("2024-01-01", periods=120)
+    table = pd.DataFrame({"day": days, "y": days.day_of_week + np.arange(120) % 2})
+    result = chaffinch.select(
+        table, "y", model=LINEAR, method="anova_f", n_features=1, columns={"dates": "parts"}
+    )
+    with pytest.raises(InputError) as refused:
+        result.transform(lazy(table))
+    assert str(refused.value).endswith(remedy)
 
 
 def test_transform_takes_a_column_whose_label_is_none():
