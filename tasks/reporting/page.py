@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from chaffinch.storage.files import to_json
 from chaffinch.tasks.reporting import changes, explanation, losses, origin
 from chaffinch.tasks.reporting.alternatives import alternatives_of
+from chaffinch.tasks.reporting.charts import bars_of
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.reporting.features import (
     dropped_candidates,
@@ -19,7 +20,7 @@ from chaffinch.tasks.reporting.features import (
     kept_in_order,
 )
 from chaffinch.tasks.reporting.search import search_of
-from chaffinch.tasks.reporting.section import Code, Link, ReportOf, Section, anchor_of
+from chaffinch.tasks.reporting.section import Bars, Code, Link, ReportOf, Section, anchor_of
 from chaffinch.tasks.reporting.text import (
     costs_in_words,
     counted,
@@ -56,9 +57,10 @@ def template(path: Path) -> Template:
         lstrip_blocks=True,
     )
     environment.tests["code"] = lambda part: isinstance(part, Code)
+    environment.tests["bars"] = lambda part: isinstance(part, Bars)
     environment.tests["report"] = lambda part: isinstance(part, ReportOf)
     environment.tests["link"] = lambda part: isinstance(part, Link)
-    environment.filters["anchor"] = anchor_of
+    environment.filters |= {"anchor": anchor_of, "drawn": bars_of}
     return environment.get_template(path.name)
 
 
