@@ -145,9 +145,9 @@ def _table_of(content: ReportContent, caption: str, columns: Sequence[ColumnReas
             *(_figure(of.get(column.column)) for of in evidence.values()),
             *([bound_of_share(column.loses_at_most)] if has_prices else ()),
             *([number(column.association)] if has_associations else ()),
+            *([_values(column)] if has_values else ()),
             _type(column),
             rounded_share(column.missing),
-            *([_values(column)] if has_values else ()),
             *([plain(baselines[column.column])] if column.state == "kept" else ()),
         )
         for column in columns
@@ -155,12 +155,14 @@ def _table_of(content: ReportContent, caption: str, columns: Sequence[ColumnReas
     is_kept = columns[0].state == "kept"
     headings: dict[str, Kind] = {"Feature" if is_kept else "Column": "name", "Why": "why"}
     headings |= numbers(*evidence, *["Price"] * has_prices, *["Association"] * has_associations)
-    headings |= {"Type": "text", "Missing": "number"}
     if has_values:
         headings["Values"] = "text"
+    headings |= {"Type": "text", "Missing": "number"}
     if is_kept:
         headings["Baseline"] = "name"
-    return Table(f"{caption} ({number(len(rows))})", headings, rows, file=_ALL_ROWS)
+    return Table(
+        f"{caption} ({number(len(rows))})", headings, rows, file=_ALL_ROWS, is_sortable=True
+    )
 
 
 def _has_prices(columns: Sequence[ColumnReason]) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,12 +43,16 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 SHARED = Path(__file__).parent / "templates"  # the style, and how a table is set
+_TABLES = (SHARED / "tables.js").read_text(encoding="utf-8")
+# by which a content security policy allows this script, and no other
+TABLES_HASH = f"sha256-{b64encode(sha256(_TABLES.encode()).digest()).decode()}"
 
 
 @cache
 def template(path: Path) -> Template:
     """Return a template, which may include its neighbours and what the reports share."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
 
     environment = Environment(
         loader=FileSystemLoader([path.parent, SHARED]),
@@ -60,6 +66,11 @@ def template(path: Path) -> Template:
     environment.tests["bars"] = lambda part: isinstance(part, Bars)
     environment.tests["report"] = lambda part: isinstance(part, ReportOf)
     environment.tests["link"] = lambda part: isinstance(part, Link)
+    environment.globals |= {
+        "tables_policy": f"; script-src '{TABLES_HASH}'",
+        # S704: a file of ours
+        "tables_script": Markup(f"<script>{_TABLES}</script>"),  # noqa: S704
+    }
     environment.filters |= {"anchor": anchor_of, "drawn": bars_of}
     return environment.get_template(path.name)
 

@@ -105,6 +105,7 @@ class Table:
     rows: Sequence[Sequence[str]]
     marked: int | None = None  # position of the row that stands out
     file: str | None = None  # has all rows, so that a long table is cut
+    is_sortable: bool = False  # also filtered, on a page
     kind: ClassVar = "table"
 
     @property

@@ -44,7 +44,7 @@ _SVG = Markup(  # as wide as a phone, with letters of 12.5 pixels
 
 
 def render_history(history: History) -> bytes:
-    """Return the page of a store as an HTML file in UTF-8, without scripts; it links to reports."""
+    """Return the page of a store as HTML in UTF-8 that loads nothing; it links to reports."""
     sections = sections_of(history)
     page = template(_TEMPLATE).render(
         title=f"{history.store}: data sets over time",
@@ -258,4 +258,4 @@ def _cut(caption: str, headings: dict[str, Kind], rows: Sequence[Sequence[str]])
     """Return a table of the first rows; ``--json`` has all."""
     n, more = number(len(rows)), len(rows) > _MOST_ROWS
     shown = f" ({number(_MOST_ROWS)} of {n})" if more else f" ({n})"
-    return Table(f"{caption}{shown}", headings, rows[:_MOST_ROWS])
+    return Table(f"{caption}{shown}", headings, rows[:_MOST_ROWS], is_sortable=True)

@@ -241,7 +241,7 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        if "style" in self.open:
+        if {"style", "script"} & {*self.open[-1:]}:
             return
         self.texts.append(data)
         if self.open and self.open[-1] == "h2":

@@ -165,7 +165,7 @@ def test_with_a_test_part_it_judges_and_no_fold_chose_alone(
         assert "Stability" not in shown
         assert "folds chose" not in shown
     kept = page_with_test.tables[f"Kept features ({len(held_out.features)})"]
-    headings = ["Feature", "Why", "Rank", "Price", "Association", "Type", "Missing", "Values"]
+    headings = ["Feature", "Why", "Rank", "Price", "Association", "Values", "Type", "Missing"]
     assert kept[0] == [*headings, "Baseline"]
 
 
