@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import pairwise
 
@@ -62,6 +63,12 @@ def sections_of(history: History) -> list[Section]:
         for name, rows in history.data_sets.items()
     ]
     return [needs_a_person(history), data_sets(history), *of_data_sets]
+
+
+def last_runs(history: History, name: str, most: int) -> Table:
+    """Return the last runs of a data set, newest first, as the table of all of them has them."""
+    table = _runs(history.data_sets[name])
+    return replace(table, rows=table.rows[:most])
 
 
 def _scope(history: History) -> str:
