@@ -235,7 +235,8 @@ def _summary(content: ReportContent) -> Iterator[tuple[list[str | Link], list[st
         if content.contract.comparison.verdict not in _MAY_BE_DROPPED:
             label = "Dropped"
         closest = ", closest to being kept first" if order else ""
-        yield [f"{label}{closest}"], [f"{shorten_list(dropped_candidates(content), _NAMED)}."]
+        dropped = shorten_list(dropped_candidates(content), _NAMED)
+        yield [Link(label, "Features"), closest], [f"{dropped}."]
     if (promoted := content.promoted) is not None:
         since = "Since the last promotion"
         brief, command = changes.summarise_promotion(promoted), []

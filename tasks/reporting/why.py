@@ -155,8 +155,11 @@ class _Known:
         parts = [self._change_of(name) or self._place(name)]
         if self._outlast_all > 1 and name not in self._steps:
             parts = ["the search ended before it left"]
-        if (rise := self._rises.get(name)) is not None:
-            parts.append(f"masked, it changes the loss by {number(rise, '+')}")
+        if (measured := self._importance.get(name)) is not None:
+            costs = f"masked, it changes the loss by {number(measured['rise'], '+')}"
+            if (bound := measured.get("share_lost_at_most")) is not None:
+                costs += f", and the model explains at most {bound_of_share(bound)} less"
+            parts.append(costs)
         if copies := [other for other in self._copies.get(name, ()) if other not in self._kept]:
             are = "near copies" if len(copies) > 1 else "a near copy"
             parts.append(f"it stands for {_named(copies)}, {are} of it")
@@ -262,9 +265,9 @@ class _Known:
         return {name: loss for _, name, loss, _ in self._content.path if loss is not None}
 
     @cached_property
-    def _rises(self) -> dict[str, float]:
+    def _importance(self) -> dict[str, Mapping[str, Any]]:
         features = self._explained.get("importance", {}).get("features", ())
-        return {feature["feature"]: feature["rise"] for feature in features}
+        return {feature["feature"]: feature for feature in features}
 
     @cached_property
     def _stand_ins(self) -> dict[str, tuple[str, float]]:

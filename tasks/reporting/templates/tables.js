@@ -1,6 +1,7 @@
 // Tables of the class "sortable" are sorted by a click on a heading, filtered, and copied.
 "use strict";
 const NUMBER = /^[+-]?[\d,]*\.?\d+(e[+-]?\d+)?(?=$| %| of | to )/;
+const FEWEST_ROWS = 10; // of a table that has a filter
 const NOTHING = "\u2013";
 
 function made(name, properties) {
@@ -40,6 +41,7 @@ function enhance(table) {
     heading.replaceChildren(button);
   });
 
+  if (rows.length < FEWEST_ROWS) return;
   const field = made("input", { type: "search", autocomplete: "off" });
   field.setAttribute("aria-label", `Filter: ${table.caption.textContent}`);
   field.placeholder = "Filter rows";

@@ -217,7 +217,7 @@ def test_each_verdict_says_first_what_may_be_dropped(verdict, meaning, dropped) 
     assert f"The sentence of the verdict {verdict}." in page.text
     names = {one["name"] for one in content.contract.to_dict()["dropped"] if "step" in one}
     first_screen = page.text[: page.text.index("Downloads")]
-    assert f"{dropped}, closest to being kept first" in first_screen
+    assert f"{dropped} , closest to being kept first" in first_screen  # a link, and what follows
     assert all(name in first_screen for name in names)
     sections = [attributes["class"] for attributes in page.of("section")]
     assert sections == [f"verdict {verdict.replace(' ', '-')}"]

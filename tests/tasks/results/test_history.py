@@ -85,7 +85,9 @@ def test_a_decision_is_open_until_something_is_promoted(store: Store, page: Page
     assert waiting[0][1].startswith("Unfinished")
     assert waiting[1][1] == "It needs a decision: another scale <b>"
     assert waiting[2][1].startswith("It cannot be read: selection.json of run 'orders-2'")
-    assert "2 runs needed a decision of a person; 1 of these decisions are open" in page.text
+    (made,) = page.tables["Decisions that were made (1)"][1:]
+    assert made[:3] == ["orders-1", "a column is gone", "shop"]
+    assert "2 runs needed a decision of a person; 1 decision is open" in page.text
 
 
 def test_columns_come_and_go(page: Page) -> None:
@@ -99,6 +101,26 @@ def test_columns_come_and_go(page: Page) -> None:
     assert rows["orders-3"][6] == "another scale <b> (open)"
     assert rows["orders-3"][9] == "feature 1"
     assert page.tables["Columns that come and go (1)"][1:] == [["feature 2", "2 of 3", "2", "●○●"]]
+
+
+def test_the_last_month_is_told_in_a_sentence(page: Page, tmp_path) -> None:
+    """From the last run that is a month older than the newest, or else from the first."""
+    since_first = (
+        "From 1 Jan 2026 to 4 Jan 2026: the kept columns are the same; their log loss was "
+    )
+    assert (
+        f"{since_first}0.5 and is 0.4; 2 runs needed a person; put in use: orders-0." in page.text
+    )
+    store = Store.open(tmp_path)
+    for number in range(40):  # months have 28 days
+        decision = "is gone" if number in (9, 20) else ""
+        night(store, number, [number // 20, 5], loss=number, decision=decision, name="orders")
+    text = Page(render_history(history_of(store))).text
+    assert (
+        "From 13 Jan 2026 to 12 Feb 2026: came: feature 1; went: feature 0; their log loss was 12 "
+        "and is 39; 1 run needed a person."
+    ) in text
+    assert "put in use: " not in text
 
 
 def test_what_is_in_use_of_each_data_set_and_its_last_run_come_first(page: Page) -> None:
