@@ -123,7 +123,8 @@ def _about_the_values(content: ReportContent, columns: Sequence[ColumnReason]) -
     if any(column.counts for column in columns):
         terms["Values"] = (
             "are the least and the largest number, or the most frequent category. Bars are the "
-            "rows in twelve intervals of equal width, or of each category, the most frequent first."
+            "rows in twelve intervals of equal width, or of each category, the most frequent first "
+            "and the last of twelve all others."
         )
     if terms:
         yield Definitions(terms)

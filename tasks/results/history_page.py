@@ -197,7 +197,8 @@ def _last_month(
     changes = changes or ["the kept columns are the same"]
     if (first.loss, first.target) == (last.loss, last.target):
         was, now = number(first.loss_selected), number(last.loss_selected)
-        changes.append(f"their {loss_in_words(last.loss or '')} was {was} and is {now}")
+        loss = loss_in_words(last.loss or "")
+        changes.append(f"their {loss} was {was} and is {now}, each on its own rows")
     if first.verdict != last.verdict:
         changes.append(f"the verdict was {first.verdict} and is {last.verdict}")
     since = rows[list(rows).index(first) + 1 :]

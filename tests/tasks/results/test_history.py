@@ -105,12 +105,10 @@ def test_columns_come_and_go(page: Page) -> None:
 
 def test_the_last_month_is_told_in_a_sentence(page: Page, tmp_path) -> None:
     """From the last run that is a month older than the newest, or else from the first."""
-    since_first = (
-        "From 1 Jan 2026 to 4 Jan 2026: the kept columns are the same; their log loss was "
-    )
     assert (
-        f"{since_first}0.5 and is 0.4; 2 runs needed a person; put in use: orders-0." in page.text
-    )
+        "From 1 Jan 2026 to 4 Jan 2026: the kept columns are the same; their log loss was 0.5 and "
+        "is 0.4, each on its own rows; 2 runs needed a person; put in use: orders-0."
+    ) in page.text
     store = Store.open(tmp_path)
     for number in range(40):  # months have 28 days
         decision = "is gone" if number in (9, 20) else ""
@@ -118,7 +116,7 @@ def test_the_last_month_is_told_in_a_sentence(page: Page, tmp_path) -> None:
     text = Page(render_history(history_of(store))).text
     assert (
         "From 13 Jan 2026 to 12 Feb 2026: came: feature 1; went: feature 0; their log loss was 12 "
-        "and is 39; 1 run needed a person."
+        "and is 39, each on its own rows; 1 run needed a person."
     ) in text
     assert "put in use: " not in text
 
