@@ -58,8 +58,8 @@ os.environ["PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"] = "120"  # of a b
 
 
 def as_svg(*arguments: Any, **options: Any) -> str:
-    """Keep a chart of an example as SVG."""
-    return str(matplotlib_scraper(*arguments, format="svg", **options))
+    """Keep a chart of an example as SVG without a background, for site.css to turn in the dark."""
+    return str(matplotlib_scraper(*arguments, format="svg", transparent=True, **options))
 
 
 sphinx_gallery_conf = {

@@ -22,7 +22,7 @@ from prefect.client.schemas.actions import ArtifactUpdate
 from chaffinch.errors import printable
 from chaffinch.flows.cli.terminal import Showing
 from chaffinch.flows.prefect_runtime.reports import report_in_markdown
-from chaffinch.storage.runs.store import Run
+from chaffinch.storage.runs.store import Run, Store
 from chaffinch.tasks.pipeline.progress import STEPS, Estimate, RunProgress
 from chaffinch.tasks.pipeline.report import elimination_image, overlap_image
 from chaffinch.tasks.promotion.difference import Difference
@@ -35,6 +35,8 @@ from chaffinch.tasks.reporting.losses import (
     metric_rows,
 )
 from chaffinch.tasks.reporting.text import stability_in_words, summarise_verdict
+from chaffinch.tasks.results.history import history_of
+from chaffinch.tasks.results.history_page import last_runs
 from chaffinch.tasks.results.result import SelectionResult, prices_of
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.settings.stage_titles import title_of
@@ -44,6 +46,8 @@ _NOTHING_SHOWN = Showing()
 _shown: ContextVar[Showing] = ContextVar("shown", default=_NOTHING_SHOWN)
 
 _SECONDS_BETWEEN_UPDATES = 1.0
+_NIGHTS = 14  # that the history in the UI shows
+_MOST_RUNS = 200  # of all data sets, among which they are looked for: 2 ms each
 
 
 @contextmanager
@@ -232,6 +236,20 @@ def _sets(result: SelectionResult, difference: Difference | None) -> dict[str, l
     return sets | {
         f"alternative {place}": alternative["features"] for place, alternative in numbered
     }
+
+
+def publish_history(run: Run, data_set: str) -> None:
+    """Publish the last runs of a run's data set in the UI: what each night found and needed."""
+    history = history_of(Store.of(run.folder), _MOST_RUNS)
+    # none for a run that was started again, and is older than these
+    for name in {row.data_set for row in history.rows if row.run == run.name}:
+        nights = last_runs(history, name, _NIGHTS)
+        create_table_artifact(
+            [dict(zip(nights.columns, map(str, row), strict=True)) for row in nights.rows],
+            key=key_of(data_set, "history"),
+            description="The last runs of this data set, newest first, and what changed between "
+            f"them; `chaffinch history {name}` has all",
+        )
 
 
 def publish_again(artifact: UUID, result: SelectionResult, governance: Sequence[str]) -> None:

@@ -23,7 +23,7 @@ from prefect.states import Completed, Failed, Paused
 from pydantic import Field
 
 from chaffinch.errors import InputError
-from chaffinch.flows.prefect_runtime.artifacts import publish, publish_again, say
+from chaffinch.flows.prefect_runtime.artifacts import publish, publish_again, publish_history, say
 from chaffinch.flows.prefect_runtime.events import send_pending
 from chaffinch.flows.prefect_runtime.internals import keyset_from_paused_state, propose_state_sync
 from chaffinch.flows.prefect_runtime.limits import stop_retries
@@ -98,6 +98,7 @@ def conclude(
     run, name = Run(result.folder), promoted_as if promotion is None else promotion.name
     undecided = _concluded(run, result, data_set, promotion, promoted_as)
     note_need(run, name, undecided)
+    publish_history(run, data_set)  # with the need of this run
     return undecided
 
 

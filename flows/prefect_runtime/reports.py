@@ -17,6 +17,7 @@ from fastapi.responses import FileResponse, HTMLResponse
 from chaffinch.errors import InputError
 from chaffinch.storage.files import path_in
 from chaffinch.storage.runs.store import Store
+from chaffinch.tasks.reporting.page import TABLES_HASH
 
 # A browser opens no file links from a server's page. So `chaffinch serve` can serve the reports of
 # its store, and nothing else, on the loopback interface; in a container, whose port is published
@@ -28,8 +29,9 @@ _LISTEN = "CHAFFINCH_REPORTS_HOST"
 _REPORT = "report.html"
 _HOST = "127.0.0.1"
 _SECONDS_TO_END = 5
-_HEADERS = {  # a report loads nothing and runs no scripts
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:",
+_HEADERS = {  # a report loads nothing, and runs no script but that of its tables
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
+    f"script-src '{TABLES_HASH}'",
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-cache",
 }

@@ -11,7 +11,7 @@ This file is the whole surface; everything behind it is imported at its first us
 
 import lazy_loader
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # `lazy_loader` reads the names from `__init__.pyi`, which is also what type checkers read.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

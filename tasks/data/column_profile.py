@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from chaffinch.errors import InputError
 from chaffinch.tasks.data.arrow import ColumnKind
 from chaffinch.tasks.selection.core import Floats
 
 QUANTILES = (0.05, 0.5, 0.95)  # of a feature's values, which its contract keeps
+_MOST_COUNTS = 12
 # larger integers are not all distinct in float64
 _LARGEST_EXACT_INTEGER = 2**53
 
@@ -22,6 +24,10 @@ class ColumnProfile:
 
     `role` is target, feature, excluded, drop, weight, group or time; `type` a `ColumnKind`, or the
     name of a type that cannot be a feature, of which `distinct` is None.
+
+    `counts` are rows: of numbers in 12 intervals of equal width from minimum to maximum, or of one
+    number alone; of categories and of true and false, the most frequent first, at most 12, the last
+    of which are all others.
     """
 
     name: str
@@ -35,6 +41,7 @@ class ColumnProfile:
     maximum: float | None = None
     standard_deviation: float | None = None
     most_frequent: str | None = None
+    counts: tuple[int, ...] | None = None
 
 
 def profile_column(
@@ -51,15 +58,20 @@ def profile_column(
     if not len(present):
         return profile(0)
     if kind in ("category", "bool"):
-        counts = np.bincount(present.astype(np.int64))
+        rows = np.bincount(present.astype(np.int64))
         labels = categories or ("false", "true")
-        most_frequent = labels[int(np.argmax(counts))]
-        return profile(int(np.count_nonzero(counts)), most_frequent=most_frequent)
+        most_frequent = labels[int(np.argmax(rows))]
+        return profile(
+            int(np.count_nonzero(rows)),
+            most_frequent=most_frequent,
+            counts=_largest(rows[rows > 0]),
+        )
     ordered = np.sort(present)
     distinct = 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
     if kind != "float64" and max(-ordered[0], ordered[-1]) > _LARGEST_EXACT_INTEGER:
         distinct = pc.count_distinct(column).as_py()
     lowest, highest = float(ordered[0]), float(ordered[-1])
+    counts = _in_intervals(ordered)
     del ordered  # rows may be many
     if kind == "timestamp":
         return profile(distinct)
@@ -71,7 +83,28 @@ def profile_column(
         mean=mean if np.isfinite(mean) else None,
         maximum=highest,
         standard_deviation=deviation if np.isfinite(deviation) else None,
+        counts=counts,
     )
+
+
+def _largest(counts: NDArray[np.int64]) -> tuple[int, ...]:
+    """Return counts from the largest, those beyond the eleventh as one."""
+    ordered = np.sort(counts)[::-1]
+    if len(ordered) > _MOST_COUNTS:
+        last = _MOST_COUNTS - 1
+        ordered = np.append(ordered[:last], ordered[last:].sum())
+    return tuple(ordered.tolist())
+
+
+def _in_intervals(ordered: Floats) -> tuple[int, ...]:
+    """Return how many of some ordered numbers are in each interval between the ends."""
+    lowest, highest = ordered[0], ordered[-1]
+    if lowest == highest:
+        return (len(ordered),)
+    # by halves, as the range of the largest numbers is no number
+    ends = 2 * np.linspace(lowest / 2, highest / 2, _MOST_COUNTS + 1)[1:-1]
+    below = np.searchsorted(ordered, ends)
+    return tuple(np.diff(below, prepend=0, append=len(ordered)).tolist())
 
 
 # sums and squares of many rows must be finite as well

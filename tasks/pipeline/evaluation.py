@@ -21,7 +21,7 @@ from chaffinch.tasks.data.roles import target_type
 from chaffinch.tasks.data.splitting.splits import PARTS
 from chaffinch.tasks.data.table_check import DATE_PARTS
 from chaffinch.tasks.pipeline.dominant_feature import dominant_feature
-from chaffinch.tasks.pipeline.explanation import explanation_of, stand_ins_of
+from chaffinch.tasks.pipeline.explanation import associations_of, explanation_of
 from chaffinch.tasks.pipeline.judge import Judge, judge_of
 from chaffinch.tasks.pipeline.selection_run import CONTRACT_FILE, EXPLANATION_FILE, SelectionRun
 from chaffinch.tasks.pipeline.stage import Writer, stage
@@ -69,7 +69,7 @@ def evaluate(run: SelectionRun, writer: Writer) -> None:
     """Score both final models on every set, compare on the rows that judge, write the contract."""
     mask, loss = run.mask, run.loss
     losses: dict[str, dict[str, float]] = {}
-    standing: dict[str, Any] = {}
+    associated: dict[str, Any] = {"stand_ins": {}}
     parts = [part for part in PARTS if len(getattr(run.splits, part))]
     for done, part in enumerate(parts):
         if part == "test":
@@ -82,7 +82,7 @@ def evaluate(run: SelectionRun, writer: Writer) -> None:
             "selected": loss(rows.y, after, rows.weight),
         }
         if part == "train":
-            standing = stand_ins_of(run, rows)
+            associated = associations_of(run, rows)
         run.progress("evaluate", done + 1, len(parts))
         del rows  # before the rows that judge are read
     judge = judge_of(run)
@@ -124,7 +124,7 @@ def evaluate(run: SelectionRun, writer: Writer) -> None:
         {
             "format_version": FORMAT_VERSION,
             "format": "chaffinch explanation",
-            "stand_ins": standing,
+            **associated,
             **explained,
         }
     )

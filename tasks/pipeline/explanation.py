@@ -25,7 +25,7 @@ from chaffinch.tasks.pipeline.judge import Judge
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Rows
 from chaffinch.tasks.settings.search_result import step_of_each
-from chaffinch.tasks.statistics.associations import stand_ins
+from chaffinch.tasks.statistics.associations import associations, stand_ins
 from chaffinch.tasks.statistics.bootstrap import Interval, difference_of
 from chaffinch.tasks.statistics.metrics import prediction_figures
 from chaffinch.tasks.statistics.size_curve import SizeCurve
@@ -36,10 +36,20 @@ _MOST_FEATURES = 200
 _MOST_CELLS = 8_000_000  # of predictions that are held at once: 64 MB
 
 
-def stand_ins_of(run: SelectionRun, rows: Rows) -> dict[str, Any]:
-    """Return which dropped features the kept ones stand for, in at most 2,000 training rows."""
-    sample = _draw_rows(len(rows), run.settings.seed)
-    return stand_ins(rows.take(sample).X, run.schema, run.mask, _most_useful(run, _MOST_FEATURES))
+def associations_of(run: SelectionRun, rows: Rows) -> dict[str, Any]:
+    """Return which dropped features the kept ones stand for, and associations with the target.
+
+    They are those of at most 2,000 training rows.
+    """
+    drawn = rows.take(_draw_rows(len(rows), run.settings.seed))
+    kept = _most_useful(run, _MOST_FEATURES)
+    *of_kept, of_target = associations(drawn.X, run.schema, kept, drawn.y)
+    standing = stand_ins(np.array(of_kept), run.schema, run.mask, kept)
+    named = dict(zip(run.schema.features, of_target.tolist(), strict=True))
+    return {
+        "stand_ins": {"rows": len(drawn), **standing},
+        "with_target": {"rows": len(drawn), "associations": named},
+    }
 
 
 def explanation_of(run: SelectionRun, judge: Judge) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chaffinch.errors import printable
+from chaffinch.tasks.reporting.section import Bars
 from chaffinch.tasks.reporting.text import cut, interval, number
 
 if TYPE_CHECKING:
@@ -288,6 +290,22 @@ _MOST_NAMES = 40  # more names overlap
 _LONGEST = 28  # letters of a name
 _ROW = 0.32  # inches
 _BAR = 0.7  # of a row
+
+
+_STEP, _TALLEST = 6, 18  # width and height of a small bar
+
+
+def bars_of(cell: Bars) -> Markup:
+    """Return the small bars of a cell as an SVG element: a path, as a page has hundreds of them."""
+    from markupsafe import Markup
+
+    most = max(cell.counts)
+    tall = [math.ceil(_TALLEST * count / most) for count in cell.counts]  # no count looks like 0
+    path = "".join(f"V{_TALLEST - height}h{_STEP - 1}V{_TALLEST}h1" for height in tall)
+    svg = Markup(
+        '<svg class="bars" width="{}" height="{}" role="img" aria-label="{}"><path d="{}"/></svg>'
+    )
+    return svg.format(_STEP * len(tall), _TALLEST, cell.label, f"M0 {_TALLEST}{path}")
 
 
 def overlap_chart(sets: Mapping[str, Collection[str]]) -> Markup:

@@ -125,7 +125,8 @@ def _importance_table(features: Sequence[Mapping[str, Any]], confidence: float) 
     ]
     columns: dict[str, Kind] = {"Feature": "name"}
     columns |= numbers("Loss rises by", f"{confidence:.0%} interval", "Explains less by at most")
-    return Table(f"Importance of {counted(len(rows), 'feature')}", columns, rows, file=_FILE)
+    caption = f"Importance of {counted(len(rows), 'feature')}"
+    return Table(caption, columns, rows, file=_FILE, is_sortable=True)
 
 
 def _importance_chart(features: Sequence[Mapping[str, Any]]) -> Markup:

@@ -11,6 +11,7 @@ from chaffinch.tasks.contract import KeptFeature
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.reporting.search import baseline_in_words
 from chaffinch.tasks.reporting.section import (
+    Bars,
     Block,
     Definitions,
     Kind,
@@ -21,7 +22,15 @@ from chaffinch.tasks.reporting.section import (
     paragraph,
     section,
 )
-from chaffinch.tasks.reporting.text import NOTHING, bound_of_share, number, plain, rounded_share
+from chaffinch.tasks.reporting.text import (
+    NOTHING,
+    bound_of_share,
+    cut,
+    listed,
+    number,
+    plain,
+    rounded_share,
+)
 from chaffinch.tasks.reporting.why import ColumnReason, columns_of, ranks_of
 
 
@@ -31,6 +40,7 @@ def features(content: ReportContent) -> Iterator[Block]:
     kept = [column for column in columns if column.state == "kept"]
     dropped = [column for column in columns if column.state in ("dropped", "left out")]
     yield _how_to_read(content, has_prices=_has_prices(columns))
+    yield from _about_the_values(content, columns)
     yield folded(_table_of(content, "Kept features", kept), is_open=True)
     if dropped:
         yield folded(_table_of(content, "Dropped columns", dropped))
@@ -99,11 +109,35 @@ def _how_to_read(content: ReportContent, *, has_prices: bool) -> Block:
     )
 
 
+def _about_the_values(content: ReportContent, columns: Sequence[ColumnReason]) -> Iterator[Block]:
+    """Yield what is known of a column without the search."""
+    terms = {}
+    if (with_target := (content.explanation or {}).get("with_target")) is not None:
+        terms["Association"] = (
+            f"is that of the column alone with {content.contract.target.name}, from 0 to 1, in "
+            f"{number(with_target['rows'])} training rows: Spearman’s correlation without its "
+            "sign; of a number with classes, the correlation ratio of the ranks; of two "
+            "categories, symmetrical uncertainty. A column of little association may help beside "
+            "others."
+        )
+    if any(column.counts for column in columns):
+        terms["Values"] = (
+            "are the least and the largest number, or the most frequent category. Bars are the "
+            "rows in twelve intervals of equal width, or of each category, the most frequent first "
+            "and the last of twelve all others."
+        )
+    if terms:
+        yield Definitions(terms)
+
+
 _ALL_ROWS = "report.json"
+_LONGEST_CATEGORY = 20  # letters
 
 
 def _table_of(content: ReportContent, caption: str, columns: Sequence[ColumnReason]) -> Table:
     evidence, has_prices = evidence_of(content), _has_prices(columns)
+    has_associations = any(column.association is not None for column in columns)
+    has_values = any(column.counts for column in columns)
     baselines = {feature.name: feature.baseline for feature in content.contract.kept}
     rows = [
         (
@@ -111,6 +145,8 @@ def _table_of(content: ReportContent, caption: str, columns: Sequence[ColumnReas
             column.why,
             *(_figure(of.get(column.column)) for of in evidence.values()),
             *([bound_of_share(column.loses_at_most)] if has_prices else ()),
+            *([number(column.association)] if has_associations else ()),
+            *([_values(column)] if has_values else ()),
             _type(column),
             rounded_share(column.missing),
             *([plain(baselines[column.column])] if column.state == "kept" else ()),
@@ -119,11 +155,15 @@ def _table_of(content: ReportContent, caption: str, columns: Sequence[ColumnReas
     ]
     is_kept = columns[0].state == "kept"
     headings: dict[str, Kind] = {"Feature" if is_kept else "Column": "name", "Why": "why"}
-    headings |= numbers(*evidence, *["Price"] * has_prices)
+    headings |= numbers(*evidence, *["Price"] * has_prices, *["Association"] * has_associations)
+    if has_values:
+        headings["Values"] = "text"
     headings |= {"Type": "text", "Missing": "number"}
     if is_kept:
         headings["Baseline"] = "name"
-    return Table(f"{caption} ({number(len(rows))})", headings, rows, file=_ALL_ROWS)
+    return Table(
+        f"{caption} ({number(len(rows))})", headings, rows, file=_ALL_ROWS, is_sortable=True
+    )
 
 
 def _has_prices(columns: Sequence[ColumnReason]) -> bool:
@@ -189,6 +229,25 @@ def _ranks(content: ReportContent) -> dict[str, str]:
 
 def _figure(value: str | float | None) -> str:
     return value if isinstance(value, str) else number(value)
+
+
+def _values(column: ColumnReason) -> str:
+    """Return the ends of a column's numbers or its most frequent category, with its bars."""
+    counts, low, high = column.counts, column.minimum, column.maximum
+    if not counts:
+        return NOTHING
+    most = max(counts)
+    share_of_most = rounded_share(most / sum(counts))
+    if low is None or high is None:
+        shares = listed(rounded_share(count / sum(counts)) for count in counts)
+        name = cut(column.most_frequent or "", _LONGEST_CATEGORY)
+        return Bars(f"{name} {share_of_most}", counts, f"Shares: {shares}.")
+    if low == high:
+        return Bars(number(low), counts, "All values are the same.")
+    at = [(counts.index(most) + end) / len(counts) for end in range(2)]
+    first, last = (number(low * (1 - place) + high * place) for place in at)
+    most_are = f"Most, {share_of_most}, are from {first} to {last}."
+    return Bars(f"{number(low)} to {number(high)}", counts, most_are)
 
 
 def _type(column: ColumnReason) -> str:

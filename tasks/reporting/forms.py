@@ -1,4 +1,4 @@
-"""The forms of a report: an HTML page without scripts, Markdown for tickets, JSON for programs."""
+"""The forms of a report: an HTML page, Markdown for tickets, JSON for programs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def render_report(content: ReportContent) -> bytes:
 
 
 def as_html(report: Report) -> bytes:
-    """Return a report as an HTML file in UTF-8, without scripts."""
+    """Return a report as an HTML file in UTF-8 that loads nothing."""
     downloads = {
         label: (name, f"data:{kind};base64,{base64.b64encode(data).decode()}")
         for label, (name, kind, data) in report.files.items()

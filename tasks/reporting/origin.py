@@ -69,7 +69,7 @@ def profile(content: ReportContent) -> Table:
     is_made = asked.get("history") or asked["columns"].get("dates") == "parts"
     made = ", with what is made of them" if is_made else ""
     caption = f"Columns of the table{made} ({number(len(rows))})"
-    return Table(caption, columns, rows, file="profile.json")
+    return Table(caption, columns, rows, file="profile.json", is_sortable=True)
 
 
 def tuning(content: ReportContent) -> Table:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chaffinch.storage.files import to_json
 from chaffinch.tasks.reporting import changes, explanation, losses, origin
 from chaffinch.tasks.reporting.alternatives import alternatives_of
+from chaffinch.tasks.reporting.charts import bars_of
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.reporting.features import (
     dropped_candidates,
@@ -19,7 +22,7 @@ from chaffinch.tasks.reporting.features import (
     kept_in_order,
 )
 from chaffinch.tasks.reporting.search import search_of
-from chaffinch.tasks.reporting.section import Code, Link, ReportOf, Section, anchor_of
+from chaffinch.tasks.reporting.section import Bars, Code, Link, ReportOf, Section, anchor_of
 from chaffinch.tasks.reporting.text import (
     costs_in_words,
     counted,
@@ -40,12 +43,16 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 SHARED = Path(__file__).parent / "templates"  # the style, and how a table is set
+_TABLES = (SHARED / "tables.js").read_text(encoding="utf-8")
+# by which a content security policy allows this script, and no other
+TABLES_HASH = f"sha256-{b64encode(sha256(_TABLES.encode()).digest()).decode()}"
 
 
 @cache
 def template(path: Path) -> Template:
     """Return a template, which may include its neighbours and what the reports share."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
 
     environment = Environment(
         loader=FileSystemLoader([path.parent, SHARED]),
@@ -56,9 +63,15 @@ def template(path: Path) -> Template:
         lstrip_blocks=True,
     )
     environment.tests["code"] = lambda part: isinstance(part, Code)
+    environment.tests["bars"] = lambda part: isinstance(part, Bars)
     environment.tests["report"] = lambda part: isinstance(part, ReportOf)
     environment.tests["link"] = lambda part: isinstance(part, Link)
-    environment.filters["anchor"] = anchor_of
+    environment.globals |= {
+        "tables_policy": f"; script-src '{TABLES_HASH}'",
+        # S704: a file of ours
+        "tables_script": Markup(f"<script>{_TABLES}</script>"),  # noqa: S704
+    }
+    environment.filters |= {"anchor": anchor_of, "drawn": bars_of}
     return environment.get_template(path.name)
 
 
@@ -222,7 +235,8 @@ def _summary(content: ReportContent) -> Iterator[tuple[list[str | Link], list[st
         if content.contract.comparison.verdict not in _MAY_BE_DROPPED:
             label = "Dropped"
         closest = ", closest to being kept first" if order else ""
-        yield [f"{label}{closest}"], [f"{shorten_list(dropped_candidates(content), _NAMED)}."]
+        dropped = shorten_list(dropped_candidates(content), _NAMED)
+        yield [Link(label, "Features"), closest], [f"{dropped}."]
     if (promoted := content.promoted) is not None:
         since = "Since the last promotion"
         brief, command = changes.summarise_promotion(promoted), []

@@ -24,6 +24,18 @@ class Code(str):
     """Text that is set as code."""
 
 
+class Bars(str):
+    """Text of a cell below small bars, whose heights are `counts`; `label` says what they show."""
+
+    counts: Sequence[int]
+    label: str
+
+    def __new__(cls, text: str, counts: Sequence[int], label: str) -> Bars:
+        made = super().__new__(cls, text)
+        made.counts, made.label = counts, label
+        return made
+
+
 class ReportOf(str):
     """The name of a run, in a table of a page in its store: it leads to the report."""
 
@@ -93,6 +105,7 @@ class Table:
     rows: Sequence[Sequence[str]]
     marked: int | None = None  # position of the row that stands out
     file: str | None = None  # has all rows, so that a long table is cut
+    is_sortable: bool = False  # also filtered, on a page
     kind: ClassVar = "table"
 
     @property

@@ -16,6 +16,7 @@ from chaffinch.tasks.reporting.text import bound_of_share, cut, number
 Name = TypeVar("Name", bound=Hashable)
 
 _TYPES = {"float64": "number", "int64": "number", "bool": "boolean"}
+_DISTRIBUTION = ("minimum", "mean", "maximum", "most_frequent", "counts")
 _LONGEST = 40  # letters of a name in a sentence
 _AS_ASKED = "left out as asked"  # the reason of the contract for columns on the drop list
 _NO_USE = "of no use on held-out rows: it takes nothing off their loss, and masking it adds nothing"
@@ -38,6 +39,14 @@ class ColumnReason:
     type: str | None = None  # number, boolean, category, or that for which it was left out
     distinct: int | None = None  # values
     missing: float | None = None  # share of the rows
+    minimum: float | None = None
+    mean: float | None = None
+    maximum: float | None = None
+    most_frequent: str | None = None  # category
+    # Rows: of numbers in intervals of equal width from minimum to maximum, of categories and of
+    # true and false the most frequent first; at most 12, the last of which are all others.
+    counts: Sequence[int] | None = None
+    association: float | None = None  # with the target, alone, from 0 to 1
     rank: int | None = None  # among the features that took part, from 1 for the most useful
     share_of_folds: float | None = None  # that keep it
     # With the features ranked above it alone, the share of what all features explain that is lost
@@ -51,6 +60,7 @@ def columns_of(content: ReportContent) -> list[ColumnReason]:
     rank, kept = known.rank, contract.types
     profile = {str(row["name"]): row for row in content.profile}
     shares = {} if contract.stability is None else contract.stability.share_of_folds
+    with_target = (content.explanation or {}).get("with_target", {}).get("associations", {})
     by_rank = sorted(rank, key=lambda name: rank[name])
     states = {name: ("kept", known.why_kept(name)) for name in by_rank if name in kept}
     states |= {n: ("dropped", known.why_dropped(n)) for n in by_rank if n not in kept}
@@ -69,6 +79,7 @@ def columns_of(content: ReportContent) -> list[ColumnReason]:
             state,
             f"{why[0].upper()}{why[1:]}.",
             **_profile(profile.get(name, {})),
+            association=with_target.get(name),
             rank=rank.get(name) if known.has_order else None,
             share_of_folds=shares.get(name),
             loses_at_most=known.price(rank[name])[1] if name in rank else None,
@@ -83,6 +94,7 @@ def _profile(row: Mapping[str, Any]) -> dict[str, Any]:
         "type": _TYPES.get(str(kind), kind),
         "distinct": row.get("distinct"),
         "missing": row["missing"] / n_rows if n_rows else None,
+        **{name: row.get(name) for name in _DISTRIBUTION},  # earlier releases had no counts
     }
 
 
@@ -143,8 +155,11 @@ class _Known:
         parts = [self._change_of(name) or self._place(name)]
         if self._outlast_all > 1 and name not in self._steps:
             parts = ["the search ended before it left"]
-        if (rise := self._rises.get(name)) is not None:
-            parts.append(f"masked, it changes the loss by {number(rise, '+')}")
+        if (measured := self._importance.get(name)) is not None:
+            costs = f"masked, it changes the loss by {number(measured['rise'], '+')}"
+            if (bound := measured.get("share_lost_at_most")) is not None:
+                costs += f", and the model explains at most {bound_of_share(bound)} less"
+            parts.append(costs)
         if copies := [other for other in self._copies.get(name, ()) if other not in self._kept]:
             are = "near copies" if len(copies) > 1 else "a near copy"
             parts.append(f"it stands for {_named(copies)}, {are} of it")
@@ -250,9 +265,9 @@ class _Known:
         return {name: loss for _, name, loss, _ in self._content.path if loss is not None}
 
     @cached_property
-    def _rises(self) -> dict[str, float]:
+    def _importance(self) -> dict[str, Mapping[str, Any]]:
         features = self._explained.get("importance", {}).get("features", ())
-        return {feature["feature"]: feature["rise"] for feature in features}
+        return {feature["feature"]: feature for feature in features}
 
     @cached_property
     def _stand_ins(self) -> dict[str, tuple[str, float]]:

@@ -119,8 +119,11 @@ def run_history(name: str | None = None, *, store: str | Path = "chaffinch-store
     return frame
 
 
-def history_of(store: Store) -> History:
-    """Return the runs and promotions of a store; what cannot be read is named."""
+def history_of(store: Store, most: int | None = None) -> History:
+    """Return the runs, at most the newest `most`, and the promotions of a store.
+
+    What cannot be read is named.
+    """
     promotions: dict[str, tuple[Promotion, ...]] = {}
     damage: dict[str, str] = {}
     for name in store.promotions.names():
@@ -134,7 +137,7 @@ def history_of(store: Store) -> History:
         entry.run: (name, entry.promoted) for name, of in promotions.items() for entry in of
     }
     in_use = {entries[-1].run for entries in promotions.values() if entries}
-    rows = [_row(run, promotions) for run in reversed(store.runs())]
+    rows = [_row(run, promotions) for run in reversed(store.runs()[:most])]
     # a table may be promoted under another name than its own, and then all its runs belong to it
     of_source = {row.source: put_in_use[row.run][0] for row in rows if row.run in put_in_use}
     named = []

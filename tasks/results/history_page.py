@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from dataclasses import replace
+from datetime import date, datetime, timedelta
 from itertools import pairwise
 
 from markupsafe import Markup
 
+from chaffinch.storage.runs.promotions import Promotion
 from chaffinch.tasks.reporting.page import SHARED, template
 from chaffinch.tasks.reporting.section import (
     Block,
@@ -32,6 +34,7 @@ _TEMPLATE = SHARED / "history.html"
 _MOST_ROWS = 200  # of a table
 _LAST = 30  # runs that a row of marks shows
 _NAMED = 3  # columns in a cell
+_MONTH = timedelta(days=30)
 _SVG = Markup(  # as wide as a phone, with letters of 12.5 pixels
     '<svg viewBox="0 0 360 170" style="min-width: 360px" role="img" aria-label="{}">'
     '<polyline points="{}" fill="none" stroke="var(--accent)" stroke-width="1.8"/>'
@@ -44,7 +47,7 @@ _SVG = Markup(  # as wide as a phone, with letters of 12.5 pixels
 
 
 def render_history(history: History) -> bytes:
-    """Return the page of a store as an HTML file in UTF-8, without scripts; it links to reports."""
+    """Return the page of a store as HTML in UTF-8 that loads nothing; it links to reports."""
     sections = sections_of(history)
     page = template(_TEMPLATE).render(
         title=f"{history.store}: data sets over time",
@@ -64,6 +67,12 @@ def sections_of(history: History) -> list[Section]:
     return [needs_a_person(history), data_sets(history), *of_data_sets]
 
 
+def last_runs(history: History, name: str, most: int) -> Table:
+    """Return the last runs of a data set, newest first, as the table of all of them has them."""
+    table = _runs(history.data_sets[name])
+    return replace(table, rows=table.rows[:most])
+
+
 def _scope(history: History) -> str:
     n_needed = sum(bool(row.decision) for row in history.rows)
     n_open = sum(row.is_open for row in history.rows)
@@ -71,14 +80,14 @@ def _scope(history: History) -> str:
     when = f", from {_day(times[0])} to {_day(times[-1])}" if times else ""
     return (
         f"{counted(len(history.rows), 'run')} of {counted(len(history.data_sets), 'data set')}"
-        f"{when}. {counted(n_needed, 'run')} needed a decision of a person; {number(n_open)} of "
-        "these decisions are open."
+        f"{when}. {counted(n_needed, 'run')} needed a decision of a person; "
+        f"{counted(n_open, 'decision')} {'is' if n_open == 1 else 'are'} open."
     )
 
 
 @section("What needs a person")
 def needs_a_person(history: History) -> Iterator[Block]:
-    """Return the decisions that are open, and what is unfinished or cannot be read."""
+    """Return what is open, unfinished or cannot be read, and the decisions that were made."""
     rows = [
         (_name(row), why, row.data_set, _moment(row.created))
         for row in reversed(history.rows)
@@ -88,16 +97,24 @@ def needs_a_person(history: History) -> Iterator[Block]:
         (NOTHING, f"What is promoted cannot be read: {why}", name, NOTHING)
         for name, why in history.damage.items()
     ]
-    if not rows:
-        yield paragraph("Nothing: every run ended, and no decision is open.")
-        return
     headings: dict[str, Kind] = {"Run": "name", "Why": "why", "Data set": "text"}
-    yield _cut("Open", {**headings, "Began (UTC)": "number"}, rows)
-    yield note(
-        "A decision is open until a contract is promoted or rolled back; ",
-        Code("chaffinch show RUN"),
-        " has the figures. To continue an unfinished run, give its command again.",
-    )
+    headings["Began (UTC)"] = "number"
+    if rows:
+        yield _cut("Open", headings, rows)
+        yield note(
+            "A decision is open until a contract is promoted or rolled back; ",
+            Code("chaffinch show RUN"),
+            " has the figures. To continue an unfinished run, give its command again.",
+        )
+    else:
+        yield paragraph("Nothing: every run ended, and no decision is open.")
+    decided = [
+        (_name(row), row.decision, row.data_set, _moment(row.created))
+        for row in reversed(history.rows)
+        if row.decision and not row.is_open
+    ]
+    if decided:
+        yield folded(_cut("Decisions that were made", headings, decided))
 
 
 def _what_is_open(row: HistoryRow) -> str:
@@ -146,6 +163,7 @@ def _over_time(history: History, name: str, rows: Sequence[HistoryRow]) -> Itera
         since = f", since {_moment(entry.promoted)} UTC, {entry.how}{why}"
         yield paragraph("In use is the contract of ", Code(entry.run), since)
     finished = _finished(rows)
+    yield from _last_month(rows, finished, history.promotions.get(name, ()))
     # losses of another name or target are of another scale
     alike = [r for r in finished if (r.loss, r.target) == (finished[-1].loss, finished[-1].target)]
     if len(alike) > 1:
@@ -164,16 +182,46 @@ def _over_time(history: History, name: str, rows: Sequence[HistoryRow]) -> Itera
         yield note(f"Marks: the last {_LAST} finished runs, the newest last; filled where kept.")
 
 
+def _last_month(
+    rows: Sequence[HistoryRow], finished: Sequence[HistoryRow], promotions: Sequence[Promotion]
+) -> Iterator[Block]:
+    """Yield what changed in the month before the last finished run, or since the first one."""
+    if len(finished) < 2:
+        return
+    last = finished[-1]
+    before = [row for row in finished if _date(row) <= _date(last) - _MONTH]
+    first = before[-1] if before else finished[0]
+    came, went = _came_and_went(first, last)
+    changes = [f"came: {shorten_list(came, _NAMED)}"] if came else []
+    changes += [f"went: {shorten_list(went, _NAMED)}"] if went else []
+    changes = changes or ["the kept columns are the same"]
+    if (first.loss, first.target) == (last.loss, last.target):
+        was, now = number(first.loss_selected), number(last.loss_selected)
+        loss = loss_in_words(last.loss or "")
+        changes.append(f"their {loss} was {was} and is {now}, each on its own rows")
+    if first.verdict != last.verdict:
+        changes.append(f"the verdict was {first.verdict} and is {last.verdict}")
+    since = rows[list(rows).index(first) + 1 :]
+    changes.append(f"{counted(sum(bool(row.decision) for row in since), 'run')} needed a person")
+    in_use = dict.fromkeys(e.run for e in promotions if e.promoted > first.created)
+    changes += [f"put in use: {shorten_list(in_use, _NAMED)}"] if in_use else []
+    yield paragraph(f"From {_day(first.created)} to {_day(last.created)}: {'; '.join(changes)}.")
+
+
+def _came_and_went(before: HistoryRow | None, after: HistoryRow) -> tuple[list[str], list[str]]:
+    """Return the columns that the later run alone keeps, and those that the earlier one does."""
+    if before is None:
+        return [], []
+    came = [name for name in after.features if name not in before.features]
+    return came, [name for name in before.features if name not in after.features]
+
+
 def _runs(rows: Sequence[HistoryRow]) -> Table:
     """Return the runs of a data set, newest first, with what changed since the run before."""
     before = {after.run: first for first, after in pairwise(_finished(rows))}
     cells = []
     for row in reversed(rows):
-        former = before.get(row.run)
-        came, went = [], []
-        if former is not None:
-            came = [name for name in row.features if name not in former.features]
-            went = [name for name in former.features if name not in row.features]
+        came, went = _came_and_went(before.get(row.run), row)
         needed = f"{row.decision}{' (open)' * row.is_open}" or (row.problem and "cannot be read")
         result = [_moment(row.created), row.state, *[NOTHING] * 3]
         if row.state == "finished":
@@ -250,6 +298,10 @@ def _moment(time: str) -> str:
     return f"{datetime.fromisoformat(time):%Y-%m-%d %H:%M}" if time else NOTHING
 
 
+def _date(row: HistoryRow) -> date:
+    return datetime.fromisoformat(row.created).date()
+
+
 def _day(time: str) -> str:
     return f"{datetime.fromisoformat(time):%-d %b %Y}"
 
@@ -258,4 +310,4 @@ def _cut(caption: str, headings: dict[str, Kind], rows: Sequence[Sequence[str]])
     """Return a table of the first rows; ``--json`` has all."""
     n, more = number(len(rows)), len(rows) > _MOST_ROWS
     shown = f" ({number(_MOST_ROWS)} of {n})" if more else f" ({n})"
-    return Table(f"{caption}{shown}", headings, rows[:_MOST_ROWS])
+    return Table(f"{caption}{shown}", headings, rows[:_MOST_ROWS], is_sortable=True)

@@ -459,9 +459,12 @@ class SelectionResult:
             ``column``, named by text; ``state``, ``"kept"``, ``"dropped"`` (it took part in the
             search), ``"left out"`` (it did not) or another role, such as ``"target"``; ``why``, a
             sentence; and what is known of ``type``, ``distinct`` values, the share that is
-            ``missing``, ``rank``, ``share_of_folds``, and ``loses_at_most``: what the features
-            ranked above it would explain less than all, alone and at most, as a share. Kept
-            columns come first, each kind by rank.
+            ``missing``, ``minimum``, ``mean``, ``maximum``, the ``most_frequent`` category,
+            ``counts`` of rows (in 12 intervals of equal width, or of the most frequent
+            categories), ``association`` with the target alone (0 to 1), ``rank``,
+            ``share_of_folds``, and ``loses_at_most``: what the features ranked above it would
+            explain less than all, alone and at most, as a share. Kept columns come first, each
+            kind by rank.
         """
         import pandas as pd
 

@@ -1,4 +1,6 @@
-"""Associations of features with each other: which kept features stand for dropped features.
+"""Associations of features with each other and with the target.
+
+The first say which kept features stand for dropped ones.
 
 Two numbers are compared by the absolute value of Spearman's correlation, with missing values at the
 middle rank; a number and a category by the correlation ratio of the ranks, adjusted for the number
@@ -12,6 +14,7 @@ from itertools import islice, product
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from chaffinch.tasks.selection.baselines.columns import Codes, in_bins
 from chaffinch.tasks.selection.baselines.filters import entropy_of, uncertainty
@@ -25,32 +28,43 @@ _MOST_NAMED = 20
 _DIGITS = 3  # further digits could depend on the order of sums
 
 
-def associations(X: Floats, schema: Schema, features: Sequence[int]) -> Floats:
+def associations(
+    X: Floats, schema: Schema, features: Sequence[int], target: NDArray[Any] | None = None
+) -> Floats:
     """Return the association of k features with each of the d columns of X, shape (k, d).
 
-    Pairs of categories beyond the first 20,000 are not compared, and have 0.
+    With a target, shape (n,), the last row is its own association with the columns, shape
+    (k + 1, d). Pairs of categories beyond the first 20,000 are not compared, and have 0.
     """
-    strengths = np.zeros((len(features), X.shape[1]))
+    strengths = np.zeros((len(features) + (target is not None), X.shape[1]))
     is_category = np.array(schema.n_categories) > 0
     numbers, categories = np.flatnonzero(~is_category), np.flatnonzero(is_category)
     index = np.array(features, dtype=np.int64)
     of_numbers = np.flatnonzero(~is_category[index])
-    of_categories = [row for row, j in enumerate(features) if is_category[j]]
-    ranks = _standard_ranks(X[:, index[of_numbers]])
+    compared = X[:, index[of_numbers]]
     codes = {j: in_bins(X[:, j], is_category=True) for j in categories.tolist()}
+    of_categories: dict[int, Codes] = {}  # by row, that of the target first
+    if target is not None and schema.n_classes:
+        of_categories[len(features)] = in_bins(target, is_category=True)
+    elif target is not None:
+        of_numbers = np.append(of_numbers, len(features))
+        compared = np.column_stack([compared, target])
+    of_categories |= {row: codes[j] for row, j in enumerate(features) if is_category[j]}
+    ranks = _standard_ranks(compared)
     with single_thread():
         for start in range(0, len(numbers), _COLUMNS_AT_ONCE):
             block = numbers[start : start + _COLUMNS_AT_ONCE]
             of_block = _standard_ranks(X[:, block])
             strengths[np.ix_(of_numbers, block)] = np.abs(ranks.T @ of_block)
-            for row in of_categories:
-                strengths[row, block] = _correlation_ratios(codes[features[row]], of_block)
+            for row, of_row in of_categories.items():
+                strengths[row, block] = _correlation_ratios(of_row, of_block)
         for j in codes:
             strengths[of_numbers, j] = _correlation_ratios(codes[j], ranks)
     entropy = {j: entropy_of(np.bincount(code)) for j, code in codes.items()}
+    of_rows = {row: entropy_of(np.bincount(code)) for row, code in of_categories.items()}
     for row, other in islice(product(of_categories, codes), _MOST_PAIRS):
-        j = features[row]
-        strengths[row, other] = uncertainty(codes[j], codes[other], entropy[j], entropy[other])
+        pair = of_categories[row], codes[other]
+        strengths[row, other] = uncertainty(*pair, of_rows[row], entropy[other])
     return strengths.round(_DIGITS)
 
 
@@ -66,9 +80,13 @@ def _correlation_ratios(codes: Codes, ranks: Floats) -> Floats:
     return np.asarray(np.sqrt(np.where(varies, 1 - within, 0).clip(0, 1)))
 
 
-def stand_ins(X: Floats, schema: Schema, mask: Mask, features: Sequence[int]) -> dict[str, Any]:
-    """Return which other features each of the kept `features` stands for, the strongest first."""
-    strengths = associations(X, schema, features)
+def stand_ins(
+    strengths: Floats, schema: Schema, mask: Mask, features: Sequence[int]
+) -> dict[str, Any]:
+    """Return which other features each of the kept `features` stands for, the strongest first.
+
+    `strengths` are their associations, shape (k, d).
+    """
     groups = []
     for of_feature, feature in zip(strengths, features, strict=True):
         is_strong = of_feature >= STRONG
@@ -81,7 +99,6 @@ def stand_ins(X: Floats, schema: Schema, mask: Mask, features: Sequence[int]) ->
             groups.append(group)
     return {
         "threshold": STRONG,
-        "rows": len(X),
         "groups": groups,
         "n_dropped": int((~mask).sum()),
         "n_with_stand_in": int(((strengths >= STRONG).any(axis=0) & ~mask).sum()),

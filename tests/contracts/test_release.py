@@ -53,7 +53,7 @@ def test_it_has_every_file_of_the_package_and_no_tests(built, ending):
     tracked = subprocess.check_output(
         ["git", "ls-files", "flows", "tasks", "storage", "src/chaffinch"], cwd=ROOT, text=True
     ).split()
-    kinds = (".py", ".pyi", ".html", ".md", "py.typed")
+    kinds = (".py", ".pyi", ".html", ".js", ".json", ".md", "py.typed")
     package = {f"chaffinch/{name.removeprefix('src/chaffinch/')}" for name in tracked}
     assert {name for name in package if name.endswith(kinds)} <= names
     assert n_links == 0

@@ -16,12 +16,13 @@ import chaffinch
 from chaffinch import InputError, ModelSettings, PromotionSettings
 from chaffinch.storage.runs.store import Store
 from chaffinch.tasks.pipeline.progress import STEPS
-from chaffinch.tasks.reporting.text import stability_in_words, summarise_verdict
+from chaffinch.tasks.reporting.text import NOTHING, stability_in_words, summarise_verdict
 from chaffinch.tasks.settings.alternatives import AlternativeSettings
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 from chaffinch.tasks.settings.stage_titles import title_of
 from tests.flows.cli.programs import eventually
 from tests.flows.conftest import Server, day_of
+from tests.tasks.results.made_store import night
 
 
 @pytest.fixture(scope="session")
@@ -198,9 +199,40 @@ def test_the_artifacts_of_a_data_set_are_versions_of_one_thing(flow_run, server,
     state = chaffinch.feature_selection(
         str(table), settings, execution, promotion, return_state=True
     )
-    kinds = {"progress", "verdict", "losses", "metrics", "features", "elimination-curve"}
+    kinds = {"progress", "verdict", "losses", "metrics", "features", "elimination-curve", "history"}
     found = server.artifacts(str(state.state_details.flow_run_id))
     assert set(found) == {f"harvest-{kind}" for kind in kinds}
+
+
+def test_the_last_nights_of_a_data_set_are_a_table_with_what_each_needed(
+    server, settings, table, tmp_path
+):
+    store, other = Store.open(tmp_path / "store"), tmp_path / "other"
+    for number in range(20):
+        night(store, number, [number % 2, 5], source="harvest.csv")
+        night(store, number, [1], source="clicks.csv")
+    execution = ExecutionSettings(store=store.path, cluster="none")
+    promotion = chaffinch.PromotionSettings(name="harvest")
+    for path in (store.path, other):
+        state = chaffinch.feature_selection(
+            str(table),
+            settings,
+            execution.model_copy(update={"store": path}),
+            promotion,
+            return_state=True,
+        )
+        artifacts = server.artifacts(str(state.state_details.flow_run_id))
+        rows = json.loads(artifacts["harvest-history"]["data"])
+        if path == store.path:
+            assert len(rows) == 14
+            assert [row["Run"] for row in rows[:2]] == [state.result().run, "harvest-19"]
+            assert [row["Came"] for row in rows[1:3]] == ["feature 1", "feature 0"]
+            assert rows[1]["Decision needed"] == NOTHING
+        else:
+            assert len(rows) == 1
+        assert rows[0]["Verdict"] == state.result().comparison["verdict"]
+        assert rows[0]["Columns kept"] == "2 of 6"
+        assert rows[0]["Decision needed"].endswith(" (open)")  # there is no first contract yet
 
 
 def test_the_result_is_that_of_select_to_the_byte(flow_run, table, settings, tmp_path):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from chaffinch.storage.datasets import dataset
 from chaffinch.storage.datasets.column_types import type_columns
+from chaffinch.tasks.data.column_profile import profile_column
 from chaffinch.tasks.data.table_check import describe_table
 from chaffinch.tasks.selection.core import Schema
 from chaffinch.tasks.settings.selection import SelectionSettings
@@ -118,7 +119,9 @@ def test_the_profile_in_figures():
     rows = {row["name"]: row for row in description.profile}
 
     nothing = dict.fromkeys(("minimum", "mean", "maximum", "standard_deviation", "most_frequent"))
+    nothing["counts"] = None
     x = {"minimum": 1.0, "mean": 2.0, "maximum": 3.0}
+    x["counts"] = (15, *[0] * 5, 15, *[0] * 4, 15)
     x["standard_deviation"] = pytest.approx(np.sqrt(2 / 3))
     common = {"role": "feature", "rows": N}
     assert rows["x"] == nothing | common | x | {
@@ -126,13 +129,41 @@ def test_the_profile_in_figures():
     }  # fmt: skip
     assert rows["flag"] == nothing | common | {
         "name": "flag", "type": "bool", "missing": 15, "distinct": 2, "most_frequent": "true",
+        "counts": (30, 15),
     }  # fmt: skip
     assert rows["colour"] == nothing | common | {
         "name": "colour", "type": "category", "missing": 15, "distinct": 2, "most_frequent": "red",
+        "counts": (30, 15),
     }  # fmt: skip
     assert rows["when"] == nothing | common | {
         "name": "when", "role": "drop", "type": "timestamp", "missing": 0, "distinct": 3,
     }  # fmt: skip
+
+
+@given(
+    st.lists(st.floats(-1e9, 1e9) | st.integers(0, 9).map(float), min_size=1, max_size=300),
+)
+def test_counts_are_those_of_a_histogram(values):
+    kind = profile_column("x", "feature", "float64", pa.array(values), np.array(values), ())
+    assert sum(kind.counts) == len(values)
+    if min(values) == max(values):
+        assert kind.counts == (len(values),)
+        return
+    low, high = min(values), max(values)
+    width = (high - low) / 12
+    for i in range(12):  # but for values on the border of two intervals
+        inside = sum(low + (i + 1e-9) * width < v < low + (i + 1 - 1e-9) * width for v in values)
+        border = sum(low + (i - 1e-9) * width <= v <= low + (i + 1 + 1e-9) * width for v in values)
+        assert inside <= kind.counts[i] <= border
+
+
+def test_more_categories_than_bars_are_counted_together():
+    rows = [code for code in range(15) for _ in range(code + 1)]
+    names = tuple(f"c{code:02}" for code in range(15))
+    column = pa.array([names[code] for code in rows])
+    kind = profile_column("x", "feature", "category", column, np.array(rows, float), names)
+    assert kind.counts == (15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 10)
+    assert kind.most_frequent == "c14"
 
 
 def test_the_description_is_plain_json_whatever_the_numbers():
@@ -140,8 +171,9 @@ def test_the_description_is_plain_json_whatever_the_numbers():
     description = described(table_with(huge=huge, tiny=tiny), drop=("huge", "tiny"))
     json.dumps(asdict(description), allow_nan=False)
 
-    profile = next(row for row in description.profile if row["name"] == "huge")
-    assert profile["standard_deviation"] is None
+    rows = {row["name"]: row for row in description.profile}
+    assert rows["huge"]["standard_deviation"] is None
+    assert [sum(rows[name]["counts"]) for name in ("huge", "tiny")] == [N, N]
 
 
 def test_large_identifiers_are_counted_exactly():

@@ -12,6 +12,7 @@ import chaffinch
 from chaffinch import ModelSettings
 from chaffinch.tasks.pipeline import explanation
 from chaffinch.tasks.reporting.changes import summarise_promotion
+from chaffinch.tasks.reporting.text import number
 from tests.tasks.reporting.synthetic_report import Page
 
 LINEAR = ModelSettings(name="linear", tuning="none")
@@ -116,6 +117,30 @@ def test_dropped_features_come_with_the_kept_one_that_stands_for_them(
     (other,) = one["dropped"]
     assert {one["feature"], other["feature"]} == {"a", "copy"}
     assert other["association"] > 0.99
+
+
+def test_the_association_of_every_feature_with_the_target_is_in_all_forms(stored, tmp_path) -> None:
+    """The oracle is Spearman's correlation in the training rows."""
+    table = table_of()
+    train = table[(stored.parts(table) == "train").to_numpy()]
+    correlations = train.corr("spearman", numeric_only=True)["y"].abs().drop("y")
+    found = explained(stored)["with_target"]
+    assert found["rows"] == len(train)
+    of_numbers = {name: found["associations"][name] for name in correlations.index}
+    assert of_numbers == pytest.approx(correlations.to_dict(), abs=6e-4)
+    assert 0.3 < found["associations"]["shop"] < of_numbers["b"] + 0.1
+    columns = json.loads(stored.report(tmp_path / "report.json").read_bytes())["columns"]
+    assert {one["column"]: one["association"] for one in columns if one["state"] != "target"} == (
+        found["associations"]
+    )
+    page = Page(stored.report(tmp_path / "report.html").read_bytes())
+    shown = {
+        row[0]: row[rows[0].index("Association")]
+        for caption, rows in page.tables.items()
+        if "Why" in rows[0]
+        for row in rows[1:]
+    }
+    assert shown == {name: number(value) for name, value in found["associations"].items()}
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ ENDS = {
     "cannot tell": (-0.0093, 0.0121),
 }
 OF_THE_FINAL_MODEL = {"Rise", "True", "ROC", "Calibration:", "Confusion"}
+COUNTS = (1, 10, 100, 1000, 10000, 20000, 3000, 300, 30, 3, 0, 1)  # of rows, by value
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 
 
@@ -105,6 +106,7 @@ def synthetic(
         warnings=["3 duplicate rows", "class 'bad' has <1 % of the rows"],
         profile=[
             {"name": name, "role": "feature", "type": "number", "missing": 0, "mean": 98765.4}
+            | {"minimum": -1.5, "maximum": 300000.0, "counts": COUNTS}
             for name in names
         ],
         seconds={"train_base_model": 12.345, "evaluate": 1.0},
@@ -158,6 +160,10 @@ def explained(content: ReportContent) -> ReportContent:
         content,
         explanation={
             "importance": importance,
+            "with_target": {
+                "rows": 2000,
+                "associations": dict.fromkeys(content.contract.candidates, 0.512),
+            },
             "stand_ins": {
                 **{"threshold": 0.8, "rows": 2000, "n_dropped": len(dropped)},
                 "n_with_stand_in": len(dropped) // 2,
@@ -204,9 +210,14 @@ class Page(HTMLParser):
         return [attributes for name, attributes in self.elements if name == tag]
 
     @property
+    def figures(self) -> list[dict[str, str | None]]:
+        """The charts but for the small bars of cells."""
+        return [one for one in self.of("svg") if one.get("class") != "bars"]
+
+    @property
     def charts(self) -> list[str]:
         """The first words of the charts of the verdict and the search."""
-        labels = [str(one["aria-label"]).partition(" ")[0] for one in self.of("svg")]
+        labels = [str(one["aria-label"]).partition(" ")[0] for one in self.figures]
         return [label for label in labels if label not in OF_THE_FINAL_MODEL]
 
     def heading_before(self, heading: str) -> str:
@@ -230,7 +241,7 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        if "style" in self.open:
+        if {"style", "script"} & {*self.open[-1:]}:
             return
         self.texts.append(data)
         if self.open and self.open[-1] == "h2":

@@ -59,7 +59,7 @@ def test_the_reader_meets_the_choice_of_the_number_once_and_no_candidates(
         ]
         assert "How the size was chosen" not in one.headings
         assert "Candidate sizes" not in one.tables
-        drawn = [str(one["aria-label"]).partition(" ")[0] for one in one.of("svg")]
+        drawn = [str(one["aria-label"]).partition(" ")[0] for one in one.figures]
         assert drawn == ["Difference", "Rise", "Trade-off", "True"]
 
 
@@ -79,7 +79,7 @@ def test_the_curve_shows_all_sizes_and_marks_the_chosen_one(page, result) -> Non
     price = result.curve.set_index("n_features")["share_lost_at_most"]
     for n_features, bound in zip(sizes, (row[4] for row in rows), strict=True):
         assert float(bound.split()[0]) == pytest.approx(100 * price[n_features], abs=0.01)
-    curve = page.of("svg")[2]["aria-label"]
+    curve = page.figures[2]["aria-label"]
     assert curve.startswith("Trade-off curve: squared error, held-out rows against the number")
     assert f"{len(result.features)} were chosen" in curve
 
@@ -165,7 +165,8 @@ def test_with_a_test_part_it_judges_and_no_fold_chose_alone(
         assert "Stability" not in shown
         assert "folds chose" not in shown
     kept = page_with_test.tables[f"Kept features ({len(held_out.features)})"]
-    assert kept[0] == ["Feature", "Why", "Rank", "Price", "Type", "Missing", "Baseline"]
+    headings = ["Feature", "Why", "Rank", "Price", "Association", "Values", "Type", "Missing"]
+    assert kept[0] == [*headings, "Baseline"]
 
 
 def test_stages_have_the_titles_that_progress_has(page) -> None:

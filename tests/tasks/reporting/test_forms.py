@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from typing import Any
 
+import jsonschema
+import numpy as np
 import pytest
 
 import chaffinch
@@ -15,6 +18,7 @@ from chaffinch.storage.runs.store import Store
 from chaffinch.tasks.pipeline.report import report_files
 from chaffinch.tasks.promotion.promote import note_need
 from chaffinch.tasks.reporting.text import visible
+from tests.documents import ROOT
 from tests.tasks.methods.test_auto import table_of
 from tests.tasks.reporting.synthetic_report import (
     Page,
@@ -57,6 +61,53 @@ def test_tables_sections_and_sentences_of_the_json_are_those_of_the_page(n: int)
     for figure in found["figures"]:
         assert f"{figure['name']} {figure['selected']} {figure['all_features']}" in page.text
     assert len(found["columns"]) == n + 1
+
+
+@pytest.fixture(scope="module")
+def schema() -> dict[str, Any]:
+    schema = json.loads((ROOT / "storage" / "report.schema.json").read_bytes())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return schema
+
+
+@pytest.mark.parametrize("kind", ["auto", "correlation", "gbmo", "sequential_forward", "afs_bm"])
+def test_a_report_holds_to_the_schema_whatever_the_method(kind, schema, tmp_path) -> None:
+    X = table_of()
+    table = X.assign(
+        kind=np.where(np.arange(len(X)) % 3, "red", "blue"),
+        flag=np.arange(len(X)) % 2 > 0,
+        name=[f"row {row}" for row in range(len(X))],
+    )
+    found = chaffinch.select(
+        table, "y", model=ModelSettings(name="linear", tuning="none"), method=kind
+    )
+    report = json.loads(found.report(tmp_path / "report.json").read_bytes())
+    jsonschema.validate(report, schema)
+    assert report.keys() == schema["properties"].keys()
+    columns = {column["column"]: column for column in report["columns"]}
+    assert columns.keys() == {*table.columns}
+    properties = schema["$defs"]["column"]["properties"]
+    assert all(column.keys() == properties.keys() for column in columns.values())
+    assert sum(columns["kind"]["counts"]) == sum(columns["y"]["counts"]) == len(table)
+    assert columns["name"]["association"] is None
+    assert columns["flag"]["association"] >= 0
+
+
+def test_every_kind_of_block_is_in_the_schema_and_holds_to_it(schema) -> None:
+    content = explained(ranked(synthetic(numbered(300), 100)))
+    report = json.loads(report_files(content)["report.json"])
+    jsonschema.validate(report, schema)
+    named = set(schema["$defs"]["block"]["properties"])
+    for block in (block for section in report["sections"] for block in section["blocks"]):
+        assert block.keys() <= named
+        for key in block.keys() - {"kind"}:
+            lacking = {name: value for name, value in block.items() if name != key}
+            with pytest.raises(jsonschema.ValidationError):
+                jsonschema.validate({**report, "sections": [_of(lacking)]}, schema)
+
+
+def _of(block: dict[str, Any]) -> dict[str, Any]:
+    return {"heading": "Features", "blocks": [block]}
 
 
 def test_all_columns_are_in_the_json_of_a_wide_table_and_few_in_the_markdown() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -92,6 +93,83 @@ def test_text_in_charts_is_legible_on_a_phone(content, tmp_path) -> None:
         )
     assert len(sizes) > 20
     assert min(sizes) >= 12
+
+
+@pytest.fixture(params=["file", "served"])
+def address(request, content, tmp_path) -> Iterator[str]:
+    """The address of a report, as a file and from the server, which has a policy of its own."""
+    folder = tmp_path / "runs" / "orders-1"
+    folder.mkdir(parents=True)
+    (folder / "report.html").write_bytes(render_report(content))
+    if request.param == "file":
+        yield (folder / "report.html").as_uri()
+        return
+    port = free_port()
+    with reports_served(tmp_path, port):
+        yield f"http://127.0.0.1:{port}/runs/orders-1/report.html"
+
+
+def test_a_table_is_sorted_and_filtered_and_its_former_order_comes_back(address) -> None:
+    with browser.opened(browser.program()) as page:
+        page.goto(address)
+        table = page.locator("table.sortable").filter(has_text="Kept features")
+        ranks = table.locator("tbody td:nth-child(3)")
+        heading = table.get_by_role("columnheader", name="Rank")
+        expected = [str(rank) for rank in range(1, 11)]
+        assert ranks.all_inner_texts() == expected
+        heading.get_by_role("button").click()
+        assert heading.get_attribute("aria-sort") == "ascending"
+        assert ranks.all_inner_texts() == expected
+        heading.get_by_role("button").press("Enter")
+        assert heading.get_attribute("aria-sort") == "descending"
+        assert ranks.all_inner_texts() == expected[::-1]  # 10 above 9: as numbers
+        page.get_by_label("Filter: Kept features").fill("rank 7 OF")
+        assert [cell.inner_text() for cell in ranks.all() if cell.is_visible()] == ["7"]
+        assert page.get_by_text("1 of 10 rows").is_visible()
+        page.get_by_label("Filter: Kept features").fill("")
+        heading.get_by_role("button").click()
+        assert heading.get_attribute("aria-sort") is None
+        assert ranks.all_inner_texts() == expected
+
+
+@pytest.mark.parametrize(
+    ("texts", "ascending"),
+    [
+        (["10", "9", "\N{EN DASH}", "-1"], ["-1", "9", "10", "\N{EN DASH}"]),
+        (["1,234", "0.5 %", "7e-05", "+12"], ["7e-05", "0.5 %", "+12", "1,234"]),
+        (["10 of 12", "9 of 12", "kept as asked", "1 to 4"],
+         ["1 to 4", "9 of 12", "10 of 12", "kept as asked"]),
+        (["2026-02-10 02:00", "2026-02-09 23:00", "2025-12-31 23:59"],
+         ["2025-12-31 23:59", "2026-02-09 23:00", "2026-02-10 02:00"]),
+        (["x10", "x9", "Y", "a"], ["a", "x9", "x10", "Y"]),
+    ],
+)  # fmt: skip
+def test_cells_are_sorted_as_people_read_them(texts, ascending, content, tmp_path) -> None:
+    """What is not known comes last in both directions."""
+    path = tmp_path / "report.html"
+    path.write_bytes(render_report(content))
+    known = [text for text in ascending if text != "\N{EN DASH}"]
+    missing = ascending[len(known) :]
+    with browser.opened(browser.program()) as page:
+        page.goto(path.as_uri())
+        found = page.evaluate(
+            """texts => [1, -1].map(sign => texts.map(text => ({ textContent: text }))
+                .sort((a, b) => compare(a, b, sign)).map(cell => cell.textContent))""",
+            texts,
+        )
+    assert found == [ascending, known[::-1] + missing]
+
+
+def test_without_scripts_a_page_shows_every_row_and_no_field(content, tmp_path) -> None:
+    path = tmp_path / "report.html"
+    path.write_bytes(render_report(content))
+    with browser.opened(browser.program()) as opened:
+        page = opened.context.browser.new_page(java_script_enabled=False)
+        page.goto(path.as_uri())
+        rows = page.locator("table.sortable").filter(has_text="Kept features").locator("tbody tr")
+        assert all(row.is_visible() for row in rows.all())
+        assert rows.count() == 10
+        assert page.locator("input, thead button").count() == 0
 
 
 def test_a_served_report_downloads_the_contract_byte_for_byte(content, tmp_path) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from dataclasses import replace
+from hashlib import sha256
 
 import pytest
 from hypothesis import given, settings
@@ -157,20 +158,20 @@ def test_losses_stand_with_their_rows_and_differences(page: Page) -> None:
 
 def test_kept_features_come_with_the_most_needed_first(page: Page) -> None:
     rows = page.tables["Kept features (4)"]
-    headings = ["Feature", "Why", "Rank", "Loss once masked", "Type", "Missing", "Baseline"]
-    assert rows[0] == headings
+    headings = ["Feature", "Why", "Rank", "Loss once masked", "Values", "Type", "Missing"]
+    assert rows[0] == [*headings, "Baseline"]
     assert rows[1] == [
-        *("feature 11", "Rank 1 of 12; the first 4 are kept.", "1", NOTHING, "number", NOTHING),
-        "3.142",
+        *("feature 11", "Rank 1 of 12; the first 4 are kept.", "1", NOTHING),
+        *("-1.5 to 300,000", "number", NOTHING, "3.142"),
     ]
-    assert [rows[2][0], *rows[2][2:5]] == ["feature 10", "2", "1", "number"]
+    assert [rows[2][0], *rows[2][2:4], rows[2][5]] == ["feature 10", "2", "1", "number"]
     assert [row[0] for row in rows[3:]] == ["feature 9", "feature 8"]
 
 
 def test_dropped_columns_come_with_the_nearest_miss_first(page: Page) -> None:
     rows = page.tables["Dropped columns (9)"]
     masked = "It was masked at step 8 of the search, as what cost least: the loss was then 0.325."
-    assert rows[1] == ["feature 7", masked, "5", "0.325", "number", NOTHING]
+    assert rows[1] == ["feature 7", masked, "5", "0.325", "-1.5 to 300,000", "number", NOTHING]
     assert [rows[8][0], rows[8][2]] == ["feature 0", "12"]
     left_out = "Left out before the search: identifier: every value is different."
     assert rows[9][:4] == ["customer_id", left_out, NOTHING, NOTHING]
@@ -216,7 +217,7 @@ def test_each_verdict_says_first_what_may_be_dropped(verdict, meaning, dropped) 
     assert f"The sentence of the verdict {verdict}." in page.text
     names = {one["name"] for one in content.contract.to_dict()["dropped"] if "step" in one}
     first_screen = page.text[: page.text.index("Downloads")]
-    assert f"{dropped}, closest to being kept first" in first_screen
+    assert f"{dropped} , closest to being kept first" in first_screen  # a link, and what follows
     assert all(name in first_screen for name in names)
     sections = [attributes["class"] for attributes in page.of("section")]
     assert sections == [f"verdict {verdict.replace(' ', '-')}"]
@@ -277,6 +278,55 @@ def test_categories_show_their_number_and_their_baseline() -> None:
     assert rows["Kept features (1)"][1][4:] == ["category (2 values)", "12.5 %", "blue"]
 
 
+@pytest.mark.parametrize(
+    ("row", "text", "label"),
+    [
+        (
+            {"type": "float64", "minimum": 0.0, "maximum": 12.0, "counts": [0, 6, *[0] * 9, 2]},
+            "0 to 12",
+            "Most, 75 %, are from 1 to 2.",
+        ),
+        (
+            {"type": "float64", "minimum": -1.7e308, "maximum": 1.7e308, "counts": [1, *[0] * 11]},
+            "-1.7e+308 to 1.7e+308",
+            "Most, 100 %, are from -1.7e+308 to -1.417e+308.",
+        ),
+        (
+            {"type": "float64", "minimum": 7.0, "maximum": 7.0, "counts": [8]},
+            "7",
+            "All values are the same.",
+        ),
+        (
+            {"type": "category", "most_frequent": "<b>red\n", "counts": [6, 1, 1]},
+            "<b>red␊ 75 %",
+            "Shares: 75 %, 12.5 %, 12.5 %.",
+        ),
+        ({"type": "bool", "most_frequent": "true", "counts": [8]}, "true 100 %", "Shares: 100 %."),
+    ],
+)
+def test_the_values_of_a_column_are_bars_with_words(row, text, label) -> None:
+    content = synthetic(["a"], 1)
+    content = replace(content, profile=[{"name": "a", "role": "feature", "missing": 0, **row}])
+    page = Page(render_report(content))
+    kept = page.tables["Kept features (1)"]
+    assert kept[1][kept[0].index("Values")] == text
+    (bars,) = (one for one in page.of("svg") if one.get("class") == "bars")
+    assert bars["aria-label"] == label
+    (path,) = (one["d"] for one in page.of("path") if str(one["d"]).startswith("M0 18V"))
+    heights = [18 - int(top) for top in re.findall(r"V(\d+)h5", str(path))]
+    assert [height / 18 for height in heights] == pytest.approx(
+        [count / max(row["counts"]) for count in row["counts"]], abs=1 / 18
+    )
+    assert int(str(bars["width"])) == 6 * len(heights)
+
+
+def test_a_run_of_an_earlier_release_has_no_bars_and_no_associations() -> None:
+    content = synthetic(["a"], 1)
+    profile = [{"name": "a", "role": "feature", "type": "number", "missing": 0, "minimum": 1.0}]
+    (table, *_) = Page(render_report(replace(content, profile=profile))).tables.values()
+    assert not {"Values", "Association"} & set(table[0])
+
+
 def test_equal_content_gives_equal_bytes() -> None:
     assert render_report(synthetic(numbered(12), 4)) == render_report(synthetic(numbered(12), 4))
 
@@ -286,7 +336,7 @@ def test_the_page_stands_alone_at_every_size(n: int) -> None:
     page = render_report(synthetic(numbered(n), max(1, n // 4)))
     parsed = Page(page)
     assert parsed.open == []
-    assert not {"script", "link", "iframe", "object", "img"} & {tag for tag, _ in parsed.elements}
+    assert not {"link", "iframe", "object", "img"} & {tag for tag, _ in parsed.elements}
     for _, attributes in parsed.elements:
         assert not {"src", "srcset", "onload", "onclick"} & attributes.keys()
         for key, value in attributes.items():
@@ -298,6 +348,15 @@ def test_the_page_stands_alone_at_every_size(n: int) -> None:
     assert b"://" not in page
     assert b"@import" not in page
     assert set(re.findall(rb"url\((.)", page)) <= {b"#"}
+
+
+def test_the_policy_of_a_page_allows_its_one_script_and_nothing_else(page: Page) -> None:
+    assert page.of("script") == [{}]
+    source = render_report(synthetic(numbered(12), 4)).partition(b"<script>")[2]
+    digest = b64encode(sha256(source.partition(b"</script>")[0]).digest()).decode()
+    (policy,) = (one["content"] for one in page.of("meta") if "http-equiv" in one)
+    allowed = "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-"
+    assert policy == f"{allowed}{digest}'"
 
 
 def test_references_inside_the_charts_are_unique_and_kept(page: Page) -> None:
@@ -331,7 +390,7 @@ def test_one_feature_alone_has_no_curve() -> None:
     assert "There was nothing that could be removed" in page.text
     assert "mask-validation rows is 0.1302" in page.text
     assert "Both models are the same, so there is no difference" in page.text
-    assert not page.of("svg")
+    assert not page.figures
 
 
 def test_a_ranking_shows_scores_and_no_curve_of_losses() -> None:
@@ -341,14 +400,15 @@ def test_a_ranking_shows_scores_and_no_curve_of_losses() -> None:
     assert "The elimination curve" not in page.headings
     assert "Score is the F statistic of the feature against the target. Higher" in page.text
     assert "Nothing was masked, so there is no curve of losses" in page.text
-    assert len(page.of("svg")) == 2  # the interval and the scores
+    assert len(page.figures) == 2  # the interval and the scores
     assert not {"Loss once masked", "Mask", "Slack"} & set(page.texts)
     kept, dropped = page.tables["Kept features (4)"], page.tables["Dropped columns (9)"]
-    assert kept[0] == ["Feature", "Why", "Rank", "Score", "Type", "Missing", "Baseline"]
+    headings = ["Feature", "Why", "Rank", "Score", "Values", "Type", "Missing"]
+    assert kept[0] == [*headings, "Baseline"]
     first = "Rank 1 of 12 by score; the first 4 are kept."
-    assert kept[1] == ["feature 11", first, "1", "111.5", "number", NOTHING, "3.142"]
+    assert kept[1][:4] == ["feature 11", first, "1", "111.5"]
     assert [kept[2][0], *kept[2][2:4]] == ["feature 10", "2", "110.5"]
-    assert dropped[0] == ["Column", "Why", "Rank", "Score", "Type", "Missing"]
+    assert dropped[0] == ["Column", *headings[1:]]
     assert [dropped[1][0], *dropped[1][2:4]] == ["feature 7", "5", "107.5"]
     assert dropped[9][2:4] == [NOTHING, NOTHING]
     assert page.tables["Candidate sizes"][0][1] == "Size asked for"
@@ -356,9 +416,9 @@ def test_a_ranking_shows_scores_and_no_curve_of_losses() -> None:
 
 def test_a_place_in_an_order_is_shown_as_a_rank_and_not_as_a_score() -> None:
     page = Page(render_report(ranked(synthetic(numbered(12), 4), "mrmr")))
-    assert len(page.of("svg")) == 1  # the interval
+    assert len(page.figures) == 1  # the interval
     kept = page.tables["Kept features (4)"]
-    assert kept[0] == ["Feature", "Why", "Rank", "Type", "Missing", "Baseline"]
+    assert kept[0] == ["Feature", "Why", "Rank", "Values", "Type", "Missing", "Baseline"]
     assert [row[2] for row in kept[1:]] == ["1", "2", "3", "4"]
     assert "Rank is the place in a greedy choice" in page.text
     assert "Score" not in page.texts
@@ -414,7 +474,7 @@ def test_thousands_of_features_make_a_small_page() -> None:
     names = [f"{i} ".ljust(100, "ä") for i in range(10_000)]
     content = explained(ranked(synthetic(names, 700)))
     page = render_report(content)
-    assert len(page) < 1_050_000
+    assert len(page) < 1_200_000
     parsed = Page(page)
     for caption in ("Kept features (700)", "Dropped columns (9,301)"):
         assert len(parsed.tables[caption]) == 1 + MOST_ROWS
@@ -423,6 +483,13 @@ def test_thousands_of_features_make_a_small_page() -> None:
     assert len(files["features.csv"].splitlines()) == 701
     assert "selection.json" not in files
     assert "too large for this page; it is selection.json of a stored run" in parsed.text
+
+
+def test_a_report_of_a_thousand_columns_is_below_a_megabyte() -> None:
+    names = [f"{i} ".ljust(60, "x") for i in range(1000)]
+    page = render_report(explained(ranked(synthetic(names, 500))))
+    assert page.count(b'class="bars"') == 2 * MOST_ROWS
+    assert len(page) < 1_000_000
 
 
 def test_long_tables_are_opened_on_demand_and_a_wide_profile_is_cut() -> None:
@@ -453,7 +520,8 @@ def test_hostile_names_come_out_as_they_are_and_run_nothing(name: str) -> None:
     hostile = explained(replace(hostile, run=name, source=name, warnings=[name]))
     page = Page(render_report(hostile))
     assert page.open == []
-    assert not {"script", "b", "img"} & {tag for tag, _ in page.elements}
+    assert not {"b", "img"} & {tag for tag, _ in page.elements}
+    assert len(page.of("script")) == 1  # of the tables
     assert name in [row[0] for row in page.tables["Kept features (3)"]]
     assert page.texts.count(name) >= 5  # run, target, classes, feature, warning
     title = f"{name}: features that predict {name}"

@@ -217,4 +217,18 @@ def test_groups_that_leave_first_say_why() -> None:
 def test_a_dropped_feature_names_the_kept_one_that_is_associated_with_it() -> None:
     why = said(explained(synthetic(numbered(6), 2)))
     assert why["feature 0"].endswith("; 'feature 5', which is kept, is like it (association 0.90).")
-    assert why["feature 5"].endswith("; masked, it changes the loss by +0.5.")
+    assert why["feature 5"].endswith(
+        "; masked, it changes the loss by +0.5."
+    )  # of earlier releases
+
+
+def test_a_kept_feature_says_what_the_model_explains_less_without_it(why, result) -> None:
+    run = Store.of(result.folder).existing(result.run)
+    (bound,) = (
+        one["share_lost_at_most"]
+        for one in json.loads((run.folder / "explanation.json").read_bytes())["importance"][
+            "features"
+        ]
+        if one["feature"] == "middle"
+    )
+    assert f", and the model explains at most {bound_of_share(bound)} less" in why["why"]["middle"]

@@ -95,6 +95,27 @@ def test_many_categories_of_few_rows_are_not_like_any_number_by_chance() -> None
     assert associations(each, schema_of("cx", {"c": 50}), [0])[0, 1] == 0
 
 
+def test_a_target_is_compared_as_a_column_of_the_table_would_be() -> None:
+    random = np.random.default_rng(8)
+    group = random.integers(4, size=300)
+    X = np.column_stack([random.normal(size=(300, 3)), group])
+    X[::7, 1] = np.nan
+    kinds = {"d": 4}
+    for y, n_classes in ((X[:, 0] + random.normal(size=300), 0), (group // 2, 2)):
+        schema = Schema(tuple("abcd"), (0, 0, 0, 4), n_classes)
+        with_column = schema_of("abcdy", kinds | ({"y": n_classes} if n_classes else {}))
+        expected = associations(np.column_stack([X, y]), with_column, [1, 3, 4])[:, :4]
+        assert np.array_equal(associations(X, schema, [1, 3], y), expected)
+
+
+def test_a_target_of_classes_is_compared_before_pairs_of_categories_run_out(monkeypatch) -> None:
+    monkeypatch.setattr("chaffinch.tasks.statistics.associations._MOST_PAIRS", 2)
+    X = np.random.default_rng(9).integers(3, size=(100, 2)).astype(float)
+    of_first, of_target = associations(X, Schema(("a", "b"), (3, 3), 3), [0], X[:, 1])
+    assert of_first.tolist() == [0, 0]
+    assert of_target[1] == 1
+
+
 def test_each_kept_feature_comes_with_what_is_like_it_strongest_first() -> None:
     random = np.random.default_rng(6)
     a, b = random.normal(size=(2, 500))
@@ -103,7 +124,8 @@ def test_each_kept_feature_comes_with_what_is_like_it_strongest_first() -> None:
     )
     X = np.column_stack([X, random.normal(size=500)])
     mask = np.array([True, False, False, True, True, False, False])
-    found = stand_ins(X, schema_of("abcdefg"), mask, [0, 3, 4])
+    schema = schema_of("abcdefg")
+    found = stand_ins(associations(X, schema, [0, 3, 4]), schema, mask, [0, 3, 4])
     assert [one["feature"] for one in found["groups"]] == ["a", "d", "e"]
     alike = found["groups"][0]["dropped"]
     assert [one["feature"] for one in alike] == ["c", "b"]
@@ -117,6 +139,7 @@ def test_each_kept_feature_comes_with_what_is_like_it_strongest_first() -> None:
 def test_of_many_alike_twenty_are_named_and_all_are_counted() -> None:
     X = np.random.default_rng(7).normal(size=(100, 1)) * np.ones(50)
     schema = Schema(tuple(map(str, range(50))), (0,) * 50)
-    (found,) = stand_ins(X, schema, np.arange(50) < 1, [0])["groups"]
+    strengths = associations(X, schema, [0])
+    (found,) = stand_ins(strengths, schema, np.arange(50) < 1, [0])["groups"]
     assert [one["feature"] for one in found["dropped"]] == [str(j) for j in range(1, 21)]
     assert (found["n_dropped"], found["n_kept"]) == (49, 0)
