@@ -183,7 +183,7 @@ def test_the_share_of_a_run_never_falls():
     assert 0 <= shares[0] <= shares[-1] <= 1
 
 
-def test_a_run_renews_its_estimate_by_the_tuning_and_the_model_that_it_chose():
+def test_a_run_renews_its_estimate_by_the_tuning_and_the_model_that_it_chose(tmp_path):
     random = np.random.default_rng(0)
     table = pd.DataFrame(random.normal(size=(20_000, 5)), columns=list("abcde"))
     table["y"] = table["a"] + random.normal(size=len(table))
@@ -194,7 +194,11 @@ def test_a_run_renews_its_estimate_by_the_tuning_and_the_model_that_it_chose():
             super().expect(estimate, warning)
             estimated.append((self.now, self.done, [*estimate]))
 
-    chaffinch.select(table, "y", model="linear", method="anova_f", verbose=Estimates(STEPS))
+    def select():
+        chaffinch.select(table, "y", model="linear", method="anova_f", verbose=Estimates(STEPS),
+                         store=tmp_path)  # fmt: skip
+
+    select()
     n_candidates = 1 + estimated[1][1]
     assert [(now, done) for now, done, _ in estimated] == [
         (None, 0),
@@ -202,6 +206,10 @@ def test_a_run_renews_its_estimate_by_the_tuning_and_the_model_that_it_chose():
         (None, 0),
     ]
     assert ["train_base_model" in stages for _, _, stages in estimated] == [True, True, False]
+
+    estimated.clear()
+    select()
+    assert estimated == []  # all of it was finished before
 
 
 def small() -> pd.DataFrame:
