@@ -139,7 +139,7 @@ def history_of(store: Store) -> History:
         known = row.data_set or of_source.get(row.source) or _name_of(row.source)
         name, when = put_in_use.get(row.run, (known, ""))
         named.append(replace(row, data_set=name, promoted=when, is_in_use=row.run in in_use))
-    return History(store.path.name, tuple(named), promotions, damage)
+    return History(str(store).rpartition("/")[2], tuple(named), promotions, damage)
 
 
 def _name_of(source: str) -> str:

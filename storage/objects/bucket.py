@@ -1,0 +1,218 @@
+"""Objects below a prefix of a bucket, read and written on conditions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chaffinch.errors import InputError, StorageError
+from chaffinch.storage.extras import require
+from chaffinch.storage.sources.addresses import credentials, without
+from chaffinch.storage.sources.cloud.s3 import S3Source
+
+if TYPE_CHECKING:
+    from obstore.store import S3Store
+
+_BYTES_AT_A_TIME = 2**23  # a request for these ends within its time limit
+_MOST_SHOWN = 200
+_CODE = re.compile(r"<Code>(\w+)</Code>")
+_STATUS = re.compile(r"status code: (\d+)")
+_FORBIDDEN = ("401", "403")
+
+
+class ConflictError(Exception):
+    """An object is another than a write or a read was for."""
+
+
+@dataclass(frozen=True)
+class Object:
+    """An object as listed; `name` is its key below the prefix."""
+
+    name: str
+    e_tag: str
+    size: int
+
+
+class Bucket:
+    """Objects below a prefix.
+
+    Methods raise InputError for credentials or a bucket that the user can correct, and StorageError
+    for anything else.
+    """
+
+    def __init__(self, source: S3Source) -> None:
+        require("obstore", f"a store in {source}")
+        self._source = source
+        self._secrets = credentials(*source.variables)
+
+    def __str__(self) -> str:
+        return str(self._source)
+
+    @cached_property
+    def _store(self) -> S3Store:
+        from obstore.store import S3Store
+
+        source = self._source
+        key, secret, token = source.checked(self._secrets)
+        try:
+            region = source.region
+        except OSError as error:  # it is asked for where the environment has none
+            raise StorageError(source.no_answer(str(self))) from error
+        given: dict[str, Any] = {
+            "access_key_id": key,
+            "secret_access_key": secret,
+            "session_token": token,
+            "endpoint": source.endpoint,
+            "region": region,
+        }
+        return S3Store(
+            source.bucket,
+            prefix=source.key or None,
+            config={name: value for name, value in given.items() if value is not None},  # type: ignore[arg-type]
+            client_options={"allow_http": True, "connect_timeout": "5s", "timeout": "60s"},
+            retry_config={"max_retries": 5, "retry_timeout": timedelta(seconds=60)},
+        )
+
+    def below(self, prefix: str) -> list[Object]:
+        """Return the objects below a prefix, which ends a level of their names.
+
+        Empty ones, by which other programs mark folders, are left out.
+        """
+        import obstore
+
+        with self._in_one_line("listing", prefix):
+            chunks = obstore.list(self._store, prefix=prefix or None)
+            return [_listed(meta) for chunk in chunks for meta in chunk if meta["size"]]
+
+    def find(self, name: str) -> Object | None:
+        """Return an object as it is now; None if there is none, or it is empty."""
+        import obstore
+
+        with self._in_one_line("reading", name):
+            try:
+                found = _listed(obstore.head(self._store, name))
+                return found if found.size else None
+            except FileNotFoundError as error:
+                self._check_bucket(error)
+                return None
+
+    def read(self, name: str) -> tuple[bytes, str] | None:
+        """Return the content of a small object and its e_tag; None if there is none."""
+        import obstore
+
+        with self._in_one_line("reading", name):
+            try:
+                answer = obstore.get(self._store, name)
+                return bytes(answer.bytes()), str(answer.meta["e_tag"])
+            except FileNotFoundError as error:
+                self._check_bucket(error)
+                return None
+
+    def download(self, listed: Object, path: Path) -> None:
+        """Write an object to a file; ConflictError if it is no longer the one that was listed."""
+        import obstore
+        from obstore.exceptions import PreconditionError
+
+        def parts() -> Iterator[bytes]:
+            for start in range(0, listed.size, _BYTES_AT_A_TIME):
+                stop = min(start + _BYTES_AT_A_TIME, listed.size)
+                answer = obstore.get(
+                    self._store,
+                    listed.name,
+                    options={"if_match": listed.e_tag, "range": (start, stop)},
+                )
+                content = bytes(answer.bytes())
+                if len(content) != stop - start:
+                    raise StorageError(
+                        f"{self}/{listed.name} is truncated: {start + len(content):,} of "
+                        f"{listed.size:,} bytes came; try again, or write it again"
+                    )
+                yield content
+
+        with self._in_one_line("reading", listed.name):
+            try:
+                with path.open("wb") as file:
+                    file.writelines(parts())
+            except (PreconditionError, FileNotFoundError) as error:
+                raise ConflictError from error
+
+    def write(self, name: str, content: bytes | Path) -> str:
+        """Write an object, and return its e_tag."""
+        return self._put(name, content, "overwrite")
+
+    def create(self, name: str, content: bytes) -> str:
+        """Write an object, and return its e_tag; ConflictError if there is one of this name."""
+        return self._put(name, content, "create")
+
+    def replace(self, name: str, content: bytes, e_tag: str) -> str:
+        """Write an object in place of another, and return its e_tag; ConflictError if that is gone.
+
+        One whose answer was lost is taken for written.
+        """
+        return self._put(name, content, {"e_tag": e_tag})
+
+    def remove(self, names: list[str]) -> None:
+        """Remove objects; those that are missing are left out."""
+        import obstore
+
+        for name in names:
+            with self._in_one_line("removing", name):
+                obstore.delete(self._store, name)
+
+    def _put(self, name: str, content: bytes | Path, mode: Any) -> str:
+        import obstore
+        from obstore.exceptions import AlreadyExistsError, PreconditionError
+
+        with self._in_one_line("writing", name):
+            try:
+                return str(obstore.put(self._store, name, content, mode=mode)["e_tag"])
+            except (AlreadyExistsError, PreconditionError) as error:
+                conflict = error
+        written = self.read(name)
+        if written is not None and written[0] == content:  # an answer was lost
+            return written[1]
+        raise ConflictError from conflict
+
+    def _check_bucket(self, error: Exception) -> None:
+        if "NoSuchBucket" in str(error):
+            raise InputError(
+                f"there is no bucket {self._source.bucket!r}; make it, or name another store"
+            ) from error
+
+    @contextmanager
+    def _in_one_line(self, doing: str, name: str) -> Iterator[None]:
+        """Raise errors of the storage as InputError or StorageError, without secrets."""
+        from obstore.exceptions import (
+            AlreadyExistsError,
+            BaseError,
+            PermissionDeniedError,
+            PreconditionError,
+            UnauthenticatedError,
+        )
+
+        try:
+            yield
+        except (AlreadyExistsError, PreconditionError):
+            raise
+        except (BaseError, FileNotFoundError) as error:
+            self._check_bucket(error)
+            text, what = str(error), f"{doing} {self}/{name}".rstrip("/")
+            code, status = _CODE.search(text), _STATUS.search(text)
+            is_denied = isinstance(error, PermissionDeniedError | UnauthenticatedError)
+            if is_denied or (status is not None and status[1] in _FORBIDDEN):
+                raise InputError(self._source.denied(what, code[1] if code else "403")) from error
+            if status is None and "HTTP error" in text:
+                raise StorageError(self._source.no_answer(str(self))) from error
+            first = without(text.splitlines()[0], self._secrets)[:_MOST_SHOWN]
+            why = code[1] if code else first
+            raise StorageError(f"{what} failed ({why}); correct that and try again") from error
+
+
+def _listed(meta: Any) -> Object:
+    return Object(str(meta["path"]), str(meta["e_tag"]), int(meta["size"]))
