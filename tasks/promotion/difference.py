@@ -196,7 +196,7 @@ def difference(
     ----------
     before, after : SelectionResult, str or Path
         A result; or the name of a run in the store, its folder, or its ``selection.json``.
-    store : path
+    store : path or address
         Where names of runs, and tables of contracts without their run, are looked up.
 
     Returns

@@ -80,7 +80,7 @@ def promote(
         Registered model of MLflow, such as ``"shop"``, and its alias, by default
         ``"shop@promoted"``, which from now on names the version with the contract in use.
         ``"none"`` ends that.
-    store : path
+    store : path or address
         Where the name of a run is looked up.
 
     Returns
@@ -116,7 +116,7 @@ def promoted(name: str, *, store: str | Path = _STORE) -> FeatureContract:
     ----------
     name : str
         Name of the data set.
-    store : path
+    store : path or address
         The store of its promotions.
 
     Returns
@@ -174,7 +174,7 @@ def rollback(name: str, *, reason: str = "", store: str | Path = _STORE) -> Prom
         Name of the data set.
     reason : str
         Reason, for the history.
-    store : path
+    store : path or address
         The store of its promotions.
 
     Returns

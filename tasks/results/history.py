@@ -83,7 +83,7 @@ def run_history(name: str | None = None, *, store: str | Path = "chaffinch-store
     name : str, optional
         Name of a data set; by default all of them. It is the name of promotions, or else that of
         the table, without its ending.
-    store : path
+    store : path or address
         The store of the runs.
 
     Returns
