@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from obstore.store import S3Store
 
 _BYTES_AT_A_TIME = 2**23  # a request for these ends within its time limit
+_MOST_PARTS = 9_000  # of an object; S3 takes 10,000
 _MOST_SHOWN = 200
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 _STATUS = re.compile(r"status code: (\d+)")
@@ -169,14 +170,17 @@ class Bucket:
         import obstore
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 
+        size = content.stat().st_size if isinstance(content, Path) else len(content)
+        part = max(_BYTES_AT_A_TIME, size // _MOST_PARTS + 1)
         with self._in_one_line("writing", name):
             try:
-                return str(obstore.put(self._store, name, content, mode=mode)["e_tag"])
+                written = obstore.put(self._store, name, content, mode=mode, chunk_size=part)
+                return str(written["e_tag"])
             except (AlreadyExistsError, PreconditionError) as error:
                 conflict = error
-        written = self.read(name)
-        if written is not None and written[0] == content:  # an answer was lost
-            return written[1]
+        found = self.read(name)
+        if found is not None and found[0] == content:  # an answer was lost
+            return found[1]
         raise ConflictError from conflict
 
     def _check_bucket(self, error: Exception) -> None:

@@ -155,10 +155,7 @@ class Mirror:
 
         `is_exchange`: only in place of the object that was last read, or if there was none.
         """
-        name = self._name(path)
-        for guarded, lease in list(self._held.items()):
-            if name == guarded or name.startswith(f"{guarded}/"):
-                lease.check()
+        name = self._guarded_name(path)
         if is_exchange:
             e_tag = self._exchanged(name, file.read_bytes())
         else:
@@ -178,7 +175,7 @@ class Mirror:
 
     def remove(self, path: Path) -> None:
         """Remove the objects of a file or folder, before it is removed itself."""
-        name = self._name(path)
+        name = self._guarded_name(path)
         names = list(self._notes.all(name))
         self.bucket.remove(names)
         for removed in names:
@@ -254,6 +251,14 @@ class Mirror:
             finally:
                 aside.unlink(missing_ok=True)
         raise StorageError(f"{self.address}/{listed.name} changes while it is read; try again")
+
+    def _guarded_name(self, path: Path) -> str:
+        """Return the name of a path; StorageError if a lease of it that was held is lost."""
+        name = self._name(path)
+        for guarded, lease in list(self._held.items()):
+            if name == guarded or name.startswith(f"{guarded}/"):
+                lease.check()
+        return name
 
     def _name(self, path: Path) -> str:
         name = path.absolute().relative_to(self.folder).as_posix()

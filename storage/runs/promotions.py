@@ -270,19 +270,19 @@ class Promotions:
     @contextmanager
     def sending(self) -> Iterator[None]:
         """Lock the events, so that a single process at a time sends pending events."""
-        with locked(self.folder / ".events.lock", f"the events of {self.folder}"):
+        with locked(self.folder / ".events.lock", f"the events of {shown(self.folder)}"):
             yield
 
     @contextmanager
     def moving(self) -> Iterator[None]:
         """Lock the aliases, so that a single process at a time moves one."""
-        with locked(self.folder / ".aliases.lock", f"the aliases of {self.folder}"):
+        with locked(self.folder / ".aliases.lock", f"the aliases of {shown(self.folder)}"):
             yield
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Lock all histories, so that one process at a time adds entries."""
-        with locked(self.folder / ".lock", f"the promotions in {self.folder.parent}"):
+        with locked(self.folder / ".lock", f"the promotions in {shown(self.folder.parent)}"):
             sweep(self.folder)
             yield
 
