@@ -64,6 +64,8 @@ class Bucket:
         try:
             region = source.region
         except OSError as error:  # it is asked for where the environment has none
+            if "not found" in str(error):
+                raise self._no_bucket() from error
             raise StorageError(source.no_answer(str(self))) from error
         given: dict[str, Any] = {
             "access_key_id": key,
@@ -185,9 +187,12 @@ class Bucket:
 
     def _check_bucket(self, error: Exception) -> None:
         if "NoSuchBucket" in str(error):
-            raise InputError(
-                f"there is no bucket {self._source.bucket!r}; make it, or name another store"
-            ) from error
+            raise self._no_bucket() from error
+
+    def _no_bucket(self) -> InputError:
+        return InputError(
+            f"there is no bucket {self._source.bucket!r}; make it, or name another store"
+        )
 
     @contextmanager
     def _in_one_line(self, doing: str, name: str) -> Iterator[None]:

@@ -109,9 +109,14 @@ def _attached(source: S3Source) -> Mirror:
     if isinstance(known, Mirror):
         known.bucket = bucket
         return known
-    with one_line_errors(folder):
+    try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.chmod(0o700)
+    except OSError as error:
+        raise InputError(
+            f"no cache of {source} can be made at {folder} ({error.strerror}); name another folder "
+            f"in {_CACHE}"
+        ) from error
     about = {"format_version": FORMAT_VERSION, "address": str(source)}
     write_file(folder / _ABOUT, to_json(about))
     mirror = Mirror(bucket, folder)

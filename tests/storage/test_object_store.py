@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from uuid import uuid4
 
 import numpy as np
@@ -23,6 +24,7 @@ from sklearn.datasets import load_breast_cancer
 
 import chaffinch
 from chaffinch.errors import InputError, StorageError
+from chaffinch.storage.objects.bucket import Bucket, Object
 from chaffinch.storage.objects.lease import Lease
 from chaffinch.storage.runs.store import Store
 from tests.flows.cli.programs import CHAFFINCH, eventually
@@ -396,6 +398,45 @@ def test_a_damaged_dataset_is_a_line_or_is_made_again(
         assert objects_of(s3, address)[name] == content
 
 
+def promote(store: Store, run: str) -> None:
+    store.promotions.promote("orders", run.encode(), run, "by hand", "")
+
+
+def test_what_is_replaced_while_it_is_read_is_read_whole(
+    address: str, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Store.open(address)
+    promote(other, "a")
+    machine()
+    download, has_replaced = Bucket.download, []
+
+    def replaced(self: Bucket, listed: Object, path: Path) -> None:
+        if listed.name.endswith("orders.json") and not has_replaced:
+            has_replaced.append(True)
+            promote(other, "b")
+        download(self, listed, path)
+
+    monkeypatch.setattr(Bucket, "download", replaced)
+    history = Store.find(address).promotions.history("orders")
+    assert [entry.run for entry in history] == ["a", "b"]
+
+
+def test_a_truncated_answer_is_a_line(
+    address: str, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    promote(Store.open(address), "a")
+    machine()
+    get = obstore.get
+
+    def truncated(*given: object, **more: object) -> SimpleNamespace:
+        return SimpleNamespace(bytes=lambda: bytes(get(*given, **more).bytes())[:-1])
+
+    monkeypatch.setattr(obstore, "get", truncated)
+    with pytest.raises(StorageError, match=f"{address}/store.json is truncated: .* bytes came"):
+        Store.find(address)
+    assert not list(Path(os.environ["CHAFFINCH_CACHE"]).rglob("store.json"))
+
+
 def test_storage_that_ignores_conditions_is_refused(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -418,6 +459,15 @@ def test_wrong_credentials_are_a_line_without_them(
             ask(address)
         assert "\n" not in str(no.value)
         assert "hidden" not in str(no.value) + caplog.text
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no folder can be made in /proc")
+def test_a_cache_that_cannot_be_made(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CHAFFINCH_CACHE", "/proc/cache")
+    with pytest.raises(
+        InputError, match=f"no cache of {address} can be made at /proc/cache.* name"
+    ):
+        Store.find(address)
 
 
 def test_no_bucket_and_no_store(s3: ObjectStorage, address: str) -> None:
