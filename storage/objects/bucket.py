@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import timedelta
-from functools import cached_property
+from datetime import datetime, timedelta
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from obstore.store import S3Store
 
 _BYTES_AT_A_TIME = 2**23  # a request for these ends within its time limit
+PROBE = ".conditions"  # an object by which the storage is tried
 _MOST_PARTS = 9_000  # of an object; S3 takes 10,000
 _MOST_SHOWN = 200
 _CODE = re.compile(r"<Code>(\w+)</Code>")
@@ -38,6 +39,15 @@ class Object:
     name: str
     e_tag: str
     size: int
+
+
+@dataclass(frozen=True)
+class Content:
+    """The content of a small object, and when it was written by the storage's clock."""
+
+    data: bytes
+    e_tag: str
+    modified: datetime
 
 
 class Bucket:
@@ -105,14 +115,15 @@ class Bucket:
                 self._check_bucket(error)
                 return None
 
-    def read(self, name: str) -> tuple[bytes, str] | None:
-        """Return the content of a small object and its e_tag; None if there is none."""
+    def read(self, name: str) -> Content | None:
+        """Return the content of a small object; None if there is none."""
         import obstore
 
         with self._in_one_line("reading", name):
             try:
                 answer = obstore.get(self._store, name)
-                return bytes(answer.bytes()), str(answer.meta["e_tag"])
+                meta = answer.meta
+                return Content(bytes(answer.bytes()), str(meta["e_tag"]), meta["last_modified"])
             except FileNotFoundError as error:
                 self._check_bucket(error)
                 return None
@@ -160,6 +171,29 @@ class Bucket:
         """
         return self._put(name, content, {"e_tag": e_tag})
 
+    def now(self) -> datetime:
+        """Return the time of the storage's clock, by writing an object."""
+        import obstore
+
+        self.write(PROBE, b"now")
+        with self._in_one_line("reading", PROBE):
+            return obstore.head(self._store, PROBE)["last_modified"]
+
+    def check_conditions(self) -> None:
+        """Raise InputError for storage that ignores the conditions of a write."""
+        with suppress(ConflictError):
+            self.create(PROBE, b"first")
+        for refused in (
+            partial(self.create, PROBE, b"again"),
+            partial(self.replace, PROBE, b"other", '"none"'),
+        ):
+            with suppress(ConflictError):
+                refused()
+                raise InputError(
+                    f"the storage of {self} ignores the conditions of writes "
+                    "(If-None-Match, If-Match), which a store needs; name a store elsewhere"
+                )
+
     def remove(self, names: list[str]) -> None:
         """Remove objects; those that are missing are left out."""
         import obstore
@@ -181,8 +215,8 @@ class Bucket:
             except (AlreadyExistsError, PreconditionError) as error:
                 conflict = error
         found = self.read(name)
-        if found is not None and found[0] == content:  # an answer was lost
-            return found[1]
+        if found is not None and found.data == content:  # an answer was lost
+            return found.e_tag
         raise ConflictError from conflict
 
     def _check_bucket(self, error: Exception) -> None:

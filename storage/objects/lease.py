@@ -2,9 +2,10 @@
 
 A lease is an object that names its owner. It is taken by conditional writes, renewed by a thread
 and given back by taking out the owner. Who waits takes it over once it has not changed for the
-seconds that it names: no clock of another machine is compared with. An owner that could not renew
-it for so long writes nothing more, unless it gets the lease back. The lease of a dead process with
-the same cache folder is taken over at once: who holds the lock file there is the only one.
+seconds that it names, by the clock of the storage or its own: clocks of two machines are never
+compared. An owner that could not renew it for so long writes nothing more, unless it gets the lease
+back. The lease of a dead process with the same cache folder is taken over at once: who holds the
+lock file there is the only one.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any
 
 from chaffinch.errors import InputError, StorageError
 from chaffinch.storage.files import FORMAT_VERSION, to_json
-from chaffinch.storage.objects.bucket import Bucket, ConflictError
+from chaffinch.storage.objects.bucket import Bucket, ConflictError, Content
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +30,7 @@ SECONDS = "CHAFFINCH_LEASE_SECONDS"
 _SECONDS, _FEWEST = 60.0, 1.0
 _RENEWALS = 6  # tries to renew it in its time
 _SECONDS_BETWEEN_LOOKS = 1.0
+_SECONDS_OF_ROUNDING = 2.0
 
 
 def _seconds() -> float:
@@ -78,23 +80,30 @@ class Lease:
             )
 
     def _acquire(self) -> None:
-        seen, since, has_said = "", time.monotonic(), False
+        seen, since, has_said = "", 0.0, False
         while True:
-            began = time.monotonic()
             found = self._bucket.read(self._name)
-            owner, seconds = ("", self._seconds) if found is None else _parsed(found[0])
-            e_tag = "" if found is None else found[1]
-            if e_tag != seen:
-                seen, since = e_tag, began
-            if not owner or owner.startswith(self._folder) or began - since > seconds:
+            owner, seconds = ("", self._seconds) if found is None else _parsed(found.data)
+            e_tag = None if found is None else found.e_tag
+            is_free = not owner or owner.startswith(self._folder)
+            if found is not None and found.e_tag != seen and not is_free:
+                age = self._age(found) if not seen else 0.0
+                seen, since = found.e_tag, time.monotonic() - age
+            began = time.monotonic()
+            if is_free or began - since > seconds:
                 with suppress(ConflictError):  # another was faster
-                    self._e_tag, self._renewed = self._put(found and found[1]), began
+                    self._e_tag, self._renewed = self._put(e_tag), began
                     return
                 continue
             if not has_said:
                 logger.warning("waiting for another process that works on %s", self._what)
                 has_said = True
             time.sleep(min(_SECONDS_BETWEEN_LOOKS, seconds / _RENEWALS))
+
+    def _age(self, found: Content) -> float:
+        """Return for how many seconds a lease has not changed, at least; storage counts whole."""
+        age = (self._bucket.now() - found.modified).total_seconds()
+        return max(0.0, age - _SECONDS_OF_ROUNDING)
 
     def _put(self, e_tag: str | None, *, is_given_back: bool = False) -> str:
         content = to_json(

@@ -12,7 +12,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path, PurePosixPath
 from socket import gethostname
@@ -39,7 +39,7 @@ from chaffinch.storage.sources.addresses import check_no_secret
 from chaffinch.storage.sources.cloud.s3 import S3Source
 
 _CACHE = "CHAFFINCH_CACHE"
-_NOTES, _ABOUT, _PROBE = ".objects.sqlite", ".address.json", ".conditions"
+_NOTES, _ABOUT = ".objects.sqlite", ".address.json"
 _AT_A_TIME = 8  # downloads
 _TRIES = 5  # of an object that is replaced while it is read
 _SCHEME = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]*):/")
@@ -138,22 +138,10 @@ class Mirror:
         return str(self.bucket)
 
     def check_conditions(self) -> None:
-        """Raise InputError for storage that ignores the conditions of a write, once."""
-        if self._is_conditional:
-            return
-        with suppress(ConflictError):
-            self.bucket.create(_PROBE, b"first")
-        for refused in (
-            partial(self.bucket.create, _PROBE, b"again"),
-            partial(self.bucket.replace, _PROBE, b"other", '"none"'),
-        ):
-            with suppress(ConflictError):
-                refused()
-                raise InputError(
-                    f"the storage of {self.address} ignores the conditions of writes "
-                    "(If-None-Match, If-Match), which a store needs; name a store elsewhere"
-                )
-        self._is_conditional = True
+        """Raise InputError for storage that ignores the conditions of a write; asks it once."""
+        if not self._is_conditional:
+            self.bucket.check_conditions()
+            self._is_conditional = True
 
     def keep(self, path: Path, file: Path, *, is_exchange: bool = False) -> None:
         """Upload the file that is about to take its place at `path`.

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from uuid import uuid4
@@ -293,6 +294,23 @@ with Store.open(sys.argv[1]).turn("orders"):
     dead = program(code, address, cache=Path(os.environ["CHAFFINCH_CACHE"]))
     dead.communicate()
     with store.turn("orders"):  # a lease lasts 60 s
+        pass
+
+
+def test_the_lease_of_a_machine_that_died_long_ago_is_free_at_once(
+    address: str, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = """
+import os, sys
+from chaffinch.storage.runs.store import Store
+with Store.open(sys.argv[1]).turn("orders"):
+    os._exit(1)
+"""
+    program(code, address, cache=machine()).communicate()
+    machine()
+    now = Bucket.now
+    monkeypatch.setattr(Bucket, "now", lambda self: now(self) + timedelta(hours=1))
+    with Store.open(address).turn("orders"):  # a lease lasts 60 s
         pass
 
 
