@@ -214,11 +214,12 @@ def difference(
     StorageError
         If a run is damaged, or a later release wrote it.
     """
-    return difference_of(read_former(before, store), read_former(after, store), store)
+    kept = Store.at(store)
+    return difference_of(read_former(before, store), read_former(after, store), kept)
 
 
 def difference_of(
-    before: Former, after: Former, store: str | Path, confidence: float = CONFIDENCE
+    before: Former, after: Former, store: Store, confidence: float = CONFIDENCE
 ) -> Difference:
     """Return what differs between two contracts that were read; see `difference`.
 
@@ -294,11 +295,11 @@ def _target_change(before: Target, after: Target) -> str:
     return f"has other classes ({differ})" if differ else ""
 
 
-def _table(known: Former, other: Former, store: str | Path) -> Dataset:
+def _table(known: Former, other: Former, store: Store) -> Dataset:
     """Return the table that a contract was made from, from the first store that holds it."""
     stores = [Store.of(run.folder) for run in (known, other) if run.folder is not None]
     why: StorageError | None = None
-    for place in dict.fromkeys([*stores, Store.at(store)]):
+    for place in dict.fromkeys([*stores, store]):
         try:
             of_table = known.contract.dataset.hash or "without a hash"
             return Dataset.open(place.datasets, of_table)

@@ -240,7 +240,7 @@ def against_promoted(run: Run, name: str, confidence: float = CONFIDENCE) -> Aga
         damage, _, _ = str(error).rpartition("; ")  # to promote is the remedy after it
         return AgainstPromoted(name, history, None, damage)
     after = Former(result.run, result.contract, run.folder)
-    difference = difference_of(before, after, Store.of(run.folder).path, confidence)
+    difference = difference_of(before, after, Store.of(run.folder), confidence)
     return AgainstPromoted(name, history, difference)
 
 

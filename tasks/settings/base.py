@@ -15,6 +15,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    StrictStr,
     ValidationError,
     ValidationInfo,
     WithJsonSchema,
@@ -145,7 +146,7 @@ def _check_store_named(value: Any) -> Any:
 
 # Checked as text, because the path of empty text is the present folder.
 StorePath = Annotated[
-    Path | str,
+    Path | StrictStr,
     BeforeValidator(_check_store_named),
     WithJsonSchema({"type": "string", "format": "path", "minLength": 1, "pattern": r"\S"}),
 ]
