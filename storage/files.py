@@ -216,7 +216,7 @@ def attach(mirror: Mirror) -> None:
 def mirror_of(path: Path) -> Mirror | None:
     """Return the mirror that a path is below, if any; temporary files are below none."""
     path = path.absolute()
-    for folder, mirror in _mirrors.items():
+    for folder, mirror in tuple(_mirrors.items()):  # another thread may attach one
         if path.is_relative_to(folder):
             inside = path.relative_to(folder).parts
             return None if any(part.startswith(ASIDE) for part in inside) else mirror

@@ -26,6 +26,8 @@ _MOST_SHOWN = 200
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 _STATUS = re.compile(r"status code: (\d+)")
 _FORBIDDEN = ("401", "403")
+# where a machine's role is asked for, which is the last place that credentials are looked for in
+_ASKED_MACHINE = re.compile(r"//169\.254\.|/latest/(?:api/token|meta-data)")
 
 
 class ConflictError(Exception):
@@ -246,6 +248,11 @@ class Bucket:
         except (BaseError, FileNotFoundError) as error:
             self._check_bucket(error)
             text, what = str(error), f"{doing} {self}/{name}".rstrip("/")
+            if _ASKED_MACHINE.search(text.partition("\n")[0]):
+                raise InputError(
+                    f"there are no credentials for {self}; set AWS_ACCESS_KEY_ID and "
+                    "AWS_SECRET_ACCESS_KEY in the environment, or give the machine a role"
+                ) from error
             code, status = _CODE.search(text), _STATUS.search(text)
             is_denied = isinstance(error, PermissionDeniedError | UnauthenticatedError)
             if is_denied or (status is not None and status[1] in _FORBIDDEN):

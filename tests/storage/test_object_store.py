@@ -28,7 +28,7 @@ from chaffinch.errors import InputError, StorageError
 from chaffinch.storage.objects.bucket import Bucket, Object
 from chaffinch.storage.objects.lease import Lease
 from chaffinch.storage.runs.store import Store
-from tests.flows.cli.programs import CHAFFINCH, eventually
+from tests.flows.cli.programs import CHAFFINCH, eventually, free_port
 from tests.object_storage import ObjectStorage
 
 pytestmark = [pytest.mark.xdist_group("objects"), pytest.mark.usefixtures("undrawn")]
@@ -477,6 +477,14 @@ def test_wrong_credentials_are_a_line_without_them(
             ask(address)
         assert "\n" not in str(no.value)
         assert "hidden" not in str(no.value) + caplog.text
+
+
+def test_no_credentials_at_all(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_METADATA_ENDPOINT", f"http://127.0.0.1:{free_port()}")  # no role
+    with pytest.raises(InputError, match=f"^there are no credentials for {address}; set AWS_ACC"):
+        Store.find(address)
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="no folder can be made in /proc")
