@@ -114,7 +114,7 @@ def comparison(
     for model in settings.models:
         check_settings(settings.selection(model, 0))
     within = within_limits(limits, sources, execution.store)
-    with within as wrap_step, extra_credentials(from_block):
+    with extra_credentials(from_block), within as wrap_step:
         run = compare_methods(
             sources,
             settings,

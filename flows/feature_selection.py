@@ -110,9 +110,10 @@ def selected(
     data_set = shown_as(source, promotion)
     source.check()
     check_settings(settings)
-    check_promotion(source, settings, execution.store, promotion)
+    with extra_credentials(from_block):
+        check_promotion(source, settings, execution.store, promotion)
     within = within_limits(limits, [source], execution.store, promotion)
-    with within as wrap_step, extra_credentials(from_block):
+    with extra_credentials(from_block), within as wrap_step:
         run = select_features(
             source,
             settings,

@@ -15,10 +15,12 @@ from chaffinch.flows.prefect_runtime.tasks import (
     PathText,
     PromotionForm,
     TablePath,
+    from_block,
     in_form,
     name_in_title,
     table_flow,
 )
+from chaffinch.storage.sources.addresses import extra_credentials
 from chaffinch.tasks.promotion.promote import promoted_name
 from chaffinch.tasks.results.previous_run import read_former, settings_of
 from chaffinch.tasks.results.result import SelectionResult
@@ -88,6 +90,7 @@ def reselection(
     TimeLimitError
         If it takes longer than its limits allow.
     """
-    selection = settings_of(read_former(former, execution.store), settings)
-    promoted_as = promoted_name(former, execution.store)
+    with extra_credentials(from_block):
+        selection = settings_of(read_former(former, execution.store), settings)
+        promoted_as = promoted_name(former, execution.store)
     return selected(data, selection, execution, promotion, limits, promoted_as)

@@ -16,6 +16,7 @@ EXTRAS = {
     "duckdb": "duckdb",
     "pyiceberg": "iceberg",
     "adbc_driver_manager": "adbc",
+    "obstore": "objects",
     "mlflow": "mlflow",
     "openlineage": "openlineage",
     "pandera": "pandera",

@@ -12,13 +12,14 @@ import json
 import logging
 import os
 import re
+import shutil
 import stat
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from filelock import FileLock, Timeout
 
@@ -88,11 +89,16 @@ def check_regular(path: Path, what: str, remedy: str = "name another file") -> N
         )
 
 
+def is_address(location: object) -> bool:
+    """Return whether what the user named is an address, such as ``s3://bucket/key``."""
+    return isinstance(location, str) and "://" in location
+
+
 def check_named(location: object, what: str, remedy: str = GIVE_A_PATH) -> None:
     """Refuse empty text and addresses; see `path_from`."""
     if isinstance(location, str) and not location.strip():
         raise InputError(f"{what} must be named but is empty text; {remedy}")
-    if isinstance(location, str) and "://" in location:  # a Path collapses the slashes
+    if is_address(location):  # a Path collapses the slashes
         # the message omits the address, which may hold a secret
         raise InputError(f"{what} must be on this disk but is an address; {remedy}")
 
@@ -150,12 +156,16 @@ def check_name(name: str, longest: int = _LONGEST) -> str:
     """
     if not isinstance(name, str):  # the repr of a table, for example, has many lines
         raise InputError(f"a name must be text but is of type {type(name).__name__}")
-    if not _NAME.fullmatch(name) or len(name) > longest:
+    if not is_name(name, longest):
         raise InputError(
             f"a name must be 1..{longest} of A-Z a-z 0-9 . _ - and begin with a letter or digit "
             f"but is {name!r}"
         )
     return name
+
+
+def is_name(name: str, longest: int = _LONGEST) -> bool:
+    return _NAME.fullmatch(name) is not None and len(name) <= longest
 
 
 def path_in(folder: Path, name: str) -> Path:
@@ -170,8 +180,81 @@ def path_in(folder: Path, name: str) -> Path:
     return path
 
 
-def write_file(path: Path, data: bytes | Callable[[Path], None]) -> None:
-    """Write a file atomically; its folder is created if missing."""
+class Mirror(Protocol):
+    """What keeps the files of a folder in another place, of which the folder is a cache.
+
+    Names that begin with a dot are in the folder alone, but for leases.
+    """
+
+    folder: Path
+
+    @property
+    def address(self) -> str:
+        """The other place, as users name it."""
+
+    def keep(self, path: Path, file: Path, *, is_exchange: bool = False) -> None:
+        """Keep the file that is about to take its place at `path`; see `write_file`."""
+
+    def remove(self, path: Path) -> None:
+        """Remove a file or folder that is about to be removed here."""
+
+    def lease(self, path: Path, what: str) -> AbstractContextManager[None]:
+        """Hold a lock file for all machines."""
+
+    def refresh(self, path: Path, wanted: Callable[[str], bool], *, is_file: bool = False) -> None:
+        """Make files here those of the other place; see `refresh` and `refresh_file`."""
+
+
+_mirrors: dict[Path, Mirror] = {}  # of this process, by their folders
+
+
+def attach(mirror: Mirror) -> None:
+    """Let a mirror keep what is written below its folder from now on, in this process."""
+    _mirrors[mirror.folder] = mirror
+
+
+def mirror_of(path: Path) -> Mirror | None:
+    """Return the mirror that a path is below, if any; temporary files are below none."""
+    path = path.absolute()
+    for folder, mirror in tuple(_mirrors.items()):  # another thread may attach one
+        if path.is_relative_to(folder):
+            inside = path.relative_to(folder).parts
+            return None if any(part.startswith(ASIDE) for part in inside) else mirror
+    return None
+
+
+def shown(path: Path) -> str:
+    """Return a path as users know it: the address where it is a cache of one."""
+    mirror = mirror_of(path)
+    if mirror is None:
+        return str(path)
+    return "/".join([mirror.address, *path.absolute().relative_to(mirror.folder).parts])
+
+
+def refresh(folder: Path, wanted: Callable[[str], bool] = lambda name: True) -> None:
+    """Bring a folder up to date where it is a cache, in names that are `wanted`; else do nothing.
+
+    `wanted` is given names below the folder, such as ``stages/split.json``.
+    """
+    if (mirror := mirror_of(folder)) is not None:
+        mirror.refresh(folder, wanted)
+
+
+def refresh_file(path: Path) -> None:
+    """Bring a file up to date where it is in a cache; else do nothing."""
+    if (mirror := mirror_of(path)) is not None:
+        mirror.refresh(path, lambda name: True, is_file=True)
+
+
+def write_file(
+    path: Path, data: bytes | Callable[[Path], None], *, is_exchange: bool = False
+) -> None:
+    """Write a file atomically; its folder is created if missing.
+
+    `is_exchange`: in object storage only in place of the object that was last read here, so that
+    nothing is lost should a lease be.
+    """
+    mirror = mirror_of(path)
     aside = path.with_name(f"{ASIDE}{uuid.uuid4().hex}{path.suffix}")
     with one_line_errors(path):
         try:
@@ -181,6 +264,8 @@ def write_file(path: Path, data: bytes | Callable[[Path], None]) -> None:
             else:
                 data(aside)
             _flush(aside)
+            if mirror is not None:
+                mirror.keep(path, aside, is_exchange=is_exchange)
             aside.replace(path)
         finally:
             aside.unlink(missing_ok=True)
@@ -198,9 +283,10 @@ def locked(path: Path, what: str) -> Iterator[None]:
     """Hold the lock file `path`, so that only one process at a time works on `what`.
 
     Another process logs one warning and waits. The operating system releases the lock of a dead
-    process; the empty file stays. Raises the errors of `write_file`, and StorageError where the
-    file system has no locks.
+    process; the empty file stays. In object storage a lease is held as well. Raises the errors of
+    `write_file`, and StorageError where the file system has no locks.
     """
+    mirror = mirror_of(path)
     make_folder(path.parent)
     # a soft lock tests whether the file exists, which is always true here
     lock = FileLock(path, fallback_to_soft=False)
@@ -212,10 +298,11 @@ def locked(path: Path, what: str) -> Iterator[None]:
         except Timeout:
             logger.warning("waiting for another process that works on %s", what)
             lock.acquire()
-    try:
+    with ExitStack() as held:
+        held.callback(lock.release)
+        if mirror is not None:
+            held.enter_context(mirror.lease(path, what))
         yield
-    finally:
-        lock.release()
 
 
 def sweep(folder: Path) -> None:
@@ -239,8 +326,17 @@ def sweep_old(folder: Path) -> None:
 
 
 def remove_file(path: Path) -> None:
+    if (mirror := mirror_of(path)) is not None:
+        mirror.remove(path)
     with one_line_errors(path):
         path.unlink(missing_ok=True)
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder with all that is in it; raises OSError and StorageError."""
+    if (mirror := mirror_of(path)) is not None:
+        mirror.remove(path)
+    shutil.rmtree(path)
 
 
 def sha256_of_file(path: Path) -> str:
@@ -282,7 +378,7 @@ def read_json(path: Path, fields: Mapping[str, type], remedy: str = _AGAIN) -> d
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         raise
     except OSError as error:
-        raise StorageError(f"{path} cannot be read ({error.strerror}); {remedy}") from error
+        raise StorageError(f"{shown(path)} cannot be read ({error.strerror}); {remedy}") from error
     return parse_json(content, path, fields, remedy)
 
 
@@ -293,22 +389,23 @@ def parse_json(
     try:
         data = json.loads(content, parse_constant=_refuse_constant)
     except RecursionError as error:
-        raise StorageError(f"{path} is damaged (nested too deeply); {remedy}") from error
+        raise StorageError(f"{shown(path)} is damaged (nested too deeply); {remedy}") from error
     except ValueError as error:
-        raise StorageError(f"{path} is damaged ({error}); {remedy}") from error
+        raise StorageError(f"{shown(path)} is damaged ({error}); {remedy}") from error
     version = data.get("format_version") if isinstance(data, dict) else None
     if isinstance(version, int) and version > FORMAT_VERSION:
         raise LaterReleaseError(
-            f"{path} was written by a later release (format {version!s:.40}); "
+            f"{shown(path)} was written by a later release (format {version!s:.40}); "
             f"this one reads up to {FORMAT_VERSION}; update chaffinch"
         )
     if version != FORMAT_VERSION:
         raise StorageError(
-            f"{path} must have format_version {FORMAT_VERSION} but has {version!s:.40}; {remedy}"
+            f"{shown(path)} must have format_version {FORMAT_VERSION} but has {version!s:.40}; "
+            f"{remedy}"
         )
     for field, kind in fields.items():
         if not isinstance(data.get(field), kind):
-            raise StorageError(f"{path} is damaged (no {kind.__name__} {field}); {remedy}")
+            raise StorageError(f"{shown(path)} is damaged (no {kind.__name__} {field}); {remedy}")
     return dict(data)
 
 

@@ -369,7 +369,7 @@ def show_runs(store: Store, *, as_json: bool) -> None:
     if as_json:
         console.out(json.dumps(catalog, indent=2), highlight=False)
     elif not catalog:
-        print_line(console, f"No runs in {store.path} yet.")
+        print_line(console, f"No runs in {store} yet.")
     else:
         _print_table([_in_words(entry) for entry in catalog])
         states = {entry["state"] for entry in catalog}

@@ -12,7 +12,6 @@ from chaffinch.flows.cli.options import STORE, json_flag, settings_options
 from chaffinch.flows.cli.terminal import echo, echo_json
 from chaffinch.flows.prefect_runtime.server import is_configured, prepare
 from chaffinch.storage.extras import require
-from chaffinch.storage.files import path_from
 from chaffinch.tasks.settings.selection import ExecutionSettings
 
 reason_option = click.option("--reason", default="", help="Why, for the history.")
@@ -167,11 +166,11 @@ def _show(lines: list[str], content: dict[str, Any], *, as_json: bool) -> None:
         echo(line)
 
 
-def _store(store: str | None) -> Path:
-    return ExecutionSettings().store if store is None else path_from(store, "store")
+def _store(store: str | None) -> Path | str:
+    return ExecutionSettings().store if store is None else store
 
 
-def _follow(name: str, store: Path) -> None:
+def _follow(name: str, store: Path | str) -> None:
     """Tell others of a promotion or rollback, which is written; exit with 1 if MLflow is not."""
     is_moved = _is_moved(name, store)
     _send_pending(name, store)
@@ -179,7 +178,7 @@ def _follow(name: str, store: Path) -> None:
         raise click.exceptions.Exit(1)
 
 
-def _is_moved(name: str, store: Path) -> bool:
+def _is_moved(name: str, store: Path | str) -> bool:
     """Move the alias in MLflow that follows a data set; print a warning if that fails."""
     from chaffinch.storage.runs.store import Store
     from chaffinch.tasks.exports.mlflow_alias import move_alias
@@ -190,7 +189,7 @@ def _is_moved(name: str, store: Path) -> bool:
     return problem is None
 
 
-def _send_pending(name: str, store: Path) -> None:
+def _send_pending(name: str, store: Path | str) -> None:
     """Send unsent events if a server is configured; print a warning if that fails."""
     if not is_configured():
         return

@@ -70,15 +70,16 @@ async def _post(event: Event) -> None:
         await client.request("POST", "/events", json=[event.model_dump(mode="json")])
 
 
-def send_pending(name: str, store: Path) -> str | None:
+def send_pending(name: str, store: Path | str) -> str | None:
     """Send the unsent events of a data set, oldest first; each contains its contract.
 
     A contract larger than the server accepts (by default 1.5 MB in all) is sent without the parts
     named in ``left_out``. An event that is sent twice, because this program was killed in between,
     has the same id.
     """
-    histories, problem = Store(store.absolute()).promotions, None
+    problem = None
     try:
+        histories = Store.at(store).promotions
         if not histories.pending_events(name):
             return None
         with histories.sending():

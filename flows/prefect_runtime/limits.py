@@ -42,7 +42,7 @@ _GOES_ON = "finished steps are kept: started again the run continues, and limits
 def within_limits(
     limits: LimitSettings | None,
     sources: Sequence[Source],
-    store: Path,
+    store: Path | str,
     promotion: PromotionSettings | None = None,
 ) -> Iterator[WrapStep]:
     """Queue the present flow run behind others of its data set, and apply its limits."""

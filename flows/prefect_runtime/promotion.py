@@ -28,7 +28,6 @@ from chaffinch.flows.prefect_runtime.events import send_pending
 from chaffinch.flows.prefect_runtime.internals import keyset_from_paused_state, propose_state_sync
 from chaffinch.flows.prefect_runtime.limits import stop_retries
 from chaffinch.flows.prefect_runtime.tasks import as_task
-from chaffinch.storage.files import path_from
 from chaffinch.storage.runs.promotions import How, Promotions
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources import Source
@@ -70,15 +69,16 @@ class Answer(RunInput):
 
 
 def check_promotion(
-    source: Source, settings: SelectionSettings, store: Path, promotion: PromotionSettings | None
+    source: Source,
+    settings: SelectionSettings,
+    store: Path | str,
+    promotion: PromotionSettings | None,
 ) -> None:
     """Check before any work that the result could be promoted."""
     if promotion is not None:
         name = name_of_data_set(source, promotion.name, "promotion.name: orders")
         task = None if settings.task == "auto" else settings.task
-        check_target(
-            Store(path_from(store, "store").absolute()).promotions, name, settings.target, task
-        )
+        check_target(Store.at(store).promotions, name, settings.target, task)
 
 
 def conclude(
@@ -135,7 +135,7 @@ def _concluded(
     elif decision.outcome == "keep":
         outcome = [f"The promoted contract of {name} stays: {decision.reason}"]
     else:
-        store = shlex.quote(str(Store.of(run.folder).path))
+        store = shlex.quote(str(Store.of(run.folder)))
         outcome = [
             f"Not promoted as {name}, for a person to decide: {decision.reason}",
             f"chaffinch promote {run.name} --name {name} --store {store} promotes it.",

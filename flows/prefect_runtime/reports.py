@@ -15,7 +15,7 @@ from fastapi.middleware.trustedhost import TrustedHostMiddleware
 from fastapi.responses import FileResponse, HTMLResponse
 
 from chaffinch.errors import InputError
-from chaffinch.storage.files import path_in
+from chaffinch.storage.files import path_in, refresh_file, shown
 from chaffinch.storage.runs.store import Store
 from chaffinch.tasks.reporting.page import TABLES_HASH
 
@@ -41,7 +41,7 @@ def report_in_markdown(folder: Path) -> str:
     """Return the report of a run or comparison as markdown: a link, or the path of the file."""
     url, served = os.environ.get(_URL), os.environ.get(_STORE)
     if not url or (served and Path(served).resolve() != Store.of(folder).path.resolve()):
-        return f"Report: `{folder / _REPORT}`"
+        return f"Report: `{shown(folder / _REPORT)}`"
     name = quote(f"{folder.parent.name}/{folder.name}/{_REPORT}")
     return f"Report: [{folder.name}]({url.rstrip('/')}/{name})"
 
@@ -92,6 +92,7 @@ def _app(store: Path) -> FastAPI:
             path = path_in(store, f"{kind}/{name}/{_REPORT}")
         except InputError as error:
             raise HTTPException(404, str(error)) from error
+        refresh_file(path)
         if not path.is_file():
             raise HTTPException(404, f"there is no report of {name}")
         return FileResponse(path, media_type="text/html", headers=_HEADERS)

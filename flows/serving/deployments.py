@@ -162,8 +162,10 @@ def serve_flows(tables: Sequence[Served], execution: ExecutionSettings) -> int:
         for table in tables:
             named = [table.settings.target, *table.settings.columns.named]
             check_known(named, table.source.columns())
-    Store.open(execution.store)  # fail now rather than every night
-    execution = execution.model_copy(update={"store": execution.store.absolute()})
+        store = Store.open(execution.store)  # fail now rather than every night
+    # the processes of runs may have another working directory
+    place = execution.store if isinstance(execution.store, str) else store.path
+    execution = execution.model_copy(update={"store": place})
     first = tables[0]
     selecting, common = first.selecting(execution), first.common(execution)
     comparing = {
@@ -172,7 +174,7 @@ def serve_flows(tables: Sequence[Served], execution: ExecutionSettings) -> int:
         "settings": {"target": first.settings.target},
         "limits": {**common["limits"], "timeout": None, "stage_timeout": None},
     }
-    with reports_served(execution.store, first.serve.reports_port):
+    with reports_served(store.path, first.serve.reports_port):
         make_missing()
         return serve_until_stopped(
             [

@@ -47,8 +47,11 @@ from chaffinch.storage.files import (
     FORMAT_VERSION,
     locked,
     read_json,
+    refresh,
+    refresh_file,
     sha256_of_file,
     sha256_of_written,
+    shown,
     sweep,
     to_json,
     write_file,
@@ -98,22 +101,23 @@ class Dataset:
     def open(cls, folder: Path, hash: str) -> Dataset:  # noqa: A002
         """Return the dataset with that hash after checking its files."""
         path = _home(folder, hash)
+        refresh(path)
         try:
             manifest = read_json(path / _MANIFEST, _FIELDS)
             whole = manifest["hash"] == hash
             whole = whole and manifest["files"].get(_TABLE) == sha256_of_file(path / _TABLE)
         except FileNotFoundError as error:
             raise StorageError(
-                f"dataset {hash[:16]} is not in {folder}; select again with this store"
+                f"dataset {hash[:16]} is not in {shown(folder)}; select again with this store"
             ) from error
         except StorageError:
             raise
         except OSError as error:
             raise StorageError(
-                f"dataset {path} cannot be read ({error.strerror}); run on its source again"
+                f"dataset {shown(path)} cannot be read ({error.strerror}); run on its source again"
             ) from error
         if not whole:
-            raise StorageError(f"dataset {path} is damaged; run on its source again")
+            raise StorageError(f"dataset {shown(path)} is damaged; run on its source again")
         return cls(path, hash, manifest["n_rows"], manifest["columns"])
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
@@ -254,6 +258,7 @@ def ingest(
         dates = [] if whole_dates is None else [{"whole_dates": sorted(whole_dates)}]
         given = [] if labels is None else [[labels]]
         note = _note(folder, [fingerprint, *roles, *given, *rows, *dates])
+        refresh_file(note)
         try:
             dataset_hash, n_left_out, zoned = _read_note(note)
             known = Dataset.open(folder, dataset_hash)

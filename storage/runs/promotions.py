@@ -25,7 +25,10 @@ from chaffinch.storage.files import (
     locked,
     path_in,
     read_json,
+    refresh,
+    refresh_file,
     sealed,
+    shown,
     sweep,
     write_file,
 )
@@ -144,6 +147,7 @@ class Promotions:
 
     def names(self) -> list[str]:
         """Return the data sets that have a history, sorted."""
+        refresh(self.folder, lambda name: "/" not in name)
         if not self.folder.is_dir():
             return []
         return sorted(
@@ -175,7 +179,7 @@ class Promotions:
         history = self.history(name)
         if not history:
             raise InputError(
-                f"nothing was promoted as {name!r} in {self.folder.parent}"
+                f"nothing was promoted as {name!r} in {shown(self.folder.parent)}"
                 f"{nearest(name, self.names())}"
             )
         return history
@@ -183,13 +187,18 @@ class Promotions:
     def contract(self, promotion: Promotion) -> bytes:
         """Return the bytes of an entry's contract, as promoted."""
         path = self.path(promotion)
+        refresh_file(path)
         try:
             content = path.read_bytes()
         except OSError as error:
             why = error.strerror or error
-            raise StorageError(f"{path} cannot be read ({why}); {_remedy(promotion)}") from error
+            raise StorageError(
+                f"{shown(path)} cannot be read ({why}); {_remedy(promotion)}"
+            ) from error
         if hashlib.sha256(content).hexdigest() != promotion.contract:
-            raise StorageError(f"{path} has changed since it was promoted; {_remedy(promotion)}")
+            raise StorageError(
+                f"{shown(path)} has changed since it was promoted; {_remedy(promotion)}"
+            )
         return content
 
     def path(self, promotion: Promotion) -> Path:
@@ -261,19 +270,19 @@ class Promotions:
     @contextmanager
     def sending(self) -> Iterator[None]:
         """Lock the events, so that a single process at a time sends pending events."""
-        with locked(self.folder / ".events.lock", f"the events of {self.folder}"):
+        with locked(self.folder / ".events.lock", f"the events of {shown(self.folder)}"):
             yield
 
     @contextmanager
     def moving(self) -> Iterator[None]:
         """Lock the aliases, so that a single process at a time moves one."""
-        with locked(self.folder / ".aliases.lock", f"the aliases of {self.folder}"):
+        with locked(self.folder / ".aliases.lock", f"the aliases of {shown(self.folder)}"):
             yield
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Lock all histories, so that one process at a time adds entries."""
-        with locked(self.folder / ".lock", f"the promotions in {self.folder.parent}"):
+        with locked(self.folder / ".lock", f"the promotions in {shown(self.folder.parent)}"):
             sweep(self.folder)
             yield
 
@@ -293,11 +302,12 @@ class Promotions:
             document["owed"] = list(content.pending)
         if content.alias is not None:
             document["mlflow"] = asdict(content.alias)
-        write_file(self._history(name), sealed(document))
+        write_file(self._history(name), sealed(document), is_exchange=True)
 
     def _read(self, name: str) -> _Content:
         """Return the content of the file of a data set, which may be missing."""
         path = self._history(name)
+        refresh_file(path)
         try:
             document = read_json(path, {"name": str, "entries": list}, _REMEDY)
         except FileNotFoundError:
@@ -306,13 +316,13 @@ class Promotions:
             raise
         except OSError as error:
             why = error.strerror or error
-            raise StorageError(f"{path} cannot be read ({why}); {_REMEDY}") from error
+            raise StorageError(f"{shown(path)} cannot be read ({why}); {_REMEDY}") from error
         if not (is_sealed(document) and document["name"] == name):
-            raise StorageError(f"{path} is damaged (it was changed); {_REMEDY}")
+            raise StorageError(f"{shown(path)} is damaged (it was changed); {_REMEDY}")
         entries, pending = document["entries"], document.get("owed", [])
         history = tuple(entry for entry in map(read_entry, entries) if entry is not None)
         if len(history) < len(entries) or not set(pending) <= set(range(len(entries))):
-            raise StorageError(f"{path} is damaged (an entry is none); {_REMEDY}")
+            raise StorageError(f"{shown(path)} is damaged (an entry is none); {_REMEDY}")
         kept = document.get("mlflow")
         alias = None if kept is None else Alias(kept["model"], kept["alias"], kept["moved"])
         return _Content(history, tuple(pending), alias)

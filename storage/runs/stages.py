@@ -10,7 +10,6 @@ import hashlib
 import json
 import logging
 import math
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -33,10 +32,13 @@ from chaffinch.storage.files import (
     make_folder,
     path_in,
     read_json,
+    refresh,
     remove_file,
+    remove_folder,
     sealed,
     sha256_of_file,
     sha256_of_written,
+    shown,
     sweep,
     to_json,
     write_file,
@@ -135,11 +137,13 @@ def _remove_checkpoints(run: Path, stage: str) -> None:
     if not folder.is_dir():
         return
     try:
-        shutil.rmtree(folder)
+        remove_folder(folder)
         if not any((run / _FOLDER).iterdir()):
             (run / _FOLDER).rmdir()
     except OSError as error:
         logger.info("checkpoints in %s are left over: %s", folder, error.strerror or error)
+    except StorageError as error:
+        logger.info("checkpoints in %s are left over: %s", folder, error)
 
 
 def _begins_again(path: Path, reason: str) -> None:
@@ -318,6 +322,7 @@ class Run:
         """
         lock = self.folder / ".lock"
         with locked(lock, f"run {self.name}"):
+            refresh(self.folder)
             sweep(self.folder)
             with suppress(FileNotFoundError):  # the folder was removed meanwhile
                 for path in _manifests(self.folder):  # left by a killed writer or a late worker
@@ -404,7 +409,9 @@ def _manifests(folder: Path) -> list[Path]:
 def _read(manifest: Path, folder: Path) -> StageRecord:
     content = read_json(manifest, _FIELDS)
     if content["stage"] != manifest.stem or not is_sealed(content):
-        raise StorageError(f"{manifest} is damaged (it was changed); remove it and run again")
+        raise StorageError(
+            f"{shown(manifest)} is damaged (it was changed); remove it and run again"
+        )
     return StageRecord(**{field: content[field] for field in _FIELDS}, folder=folder)
 
 

@@ -18,13 +18,17 @@ from chaffinch.storage.files import (
     check_name,
     locked,
     make_folder,
-    path_from,
+    mirror_of,
     path_in,
     read_json,
+    refresh,
+    refresh_file,
+    shown,
     sweep_old,
     to_json,
     write_file,
 )
+from chaffinch.storage.objects.mirror import Mirror, attached, local_folder
 from chaffinch.storage.runs.promotions import Promotion, Promotions
 from chaffinch.storage.runs.stages import Run
 
@@ -34,24 +38,41 @@ logger = logging.getLogger(__name__)
 
 _STORE = "store.json"
 _RUNS, _COMPARISONS = "runs", "comparisons"
+_LISTED = ("run.json", "decision.json", "selection.json")
 # Folders that many processes write to at once, each to its own files, so they need no lock.
 _SHARED = ("", "datasets", "tables", "cells/stages", "dependencies/stages", "dependencies")
 
 
 @dataclass(frozen=True)
 class Store:
-    """A folder with datasets and runs."""
+    """A folder with datasets and runs.
+
+    In object storage `path` is a cache of it: it is brought up to date in what is looked up here,
+    and what is written below it is uploaded.
+    """
 
     path: Path
 
+    def __str__(self) -> str:
+        """Return what the user named: a path or an address."""
+        return shown(self.path)
+
+    @classmethod
+    def at(cls, path: Path | str) -> Store:
+        """Return the store at a path or address, which may be missing; writes nothing to it."""
+        return cls(local_folder(path))
+
     @classmethod
     def open(cls, path: Path | str) -> Store:
-        """Return the store at `path`, created if missing, after a test write."""
-        store = cls(path_from(path, "store").absolute())
+        """Return the store at a path or address, created if missing, after a test write."""
+        store = cls.at(path)
+        if isinstance(mirror := mirror_of(store.path), Mirror):
+            mirror.check_conditions()
+        refresh_file(store.path / _STORE)
         try:
             read_json(store.path / _STORE, {})
         except FileNotFoundError:
-            logger.info("making a store at %s", store.path)
+            logger.info("making a store at %s", store)
             _check_can_be_made(store.path)
         except NotADirectoryError as error:
             raise InputError(
@@ -71,19 +92,18 @@ class Store:
 
     @classmethod
     def find(cls, path: Path | str) -> Store:
-        """Return the existing store at `path`; writes nothing."""
-        store = cls(path_from(path, "store").absolute())
+        """Return the existing store at a path or address; writes nothing."""
+        store = cls.at(path)
+        refresh_file(store.path / _STORE)
         if not (store.path / _STORE).is_file():
-            raise InputError(
-                f"there is no store at {store.path}; name the one that runs were given"
-            )
+            raise InputError(f"there is no store at {store}; name the one that runs were given")
         read_json(store.path / _STORE, {})
         return store
 
     @classmethod
     def of(cls, run: Path) -> Store:
         """Return the store of a run, or of a comparison, by the folder of it."""
-        return cls(run.absolute().parent.parent)
+        return cls(attached(run.absolute().parent.parent))
 
     @property
     def datasets(self) -> Path:
@@ -100,7 +120,9 @@ class Store:
 
     def named(self, name: str) -> Run:
         """Return the run of that name, which may be missing."""
-        return Run(path_in(self.path / _RUNS, check_name(name)))
+        run = Run(path_in(self.path / _RUNS, check_name(name)))
+        refresh(run.folder)
+        return run
 
     def comparison(self, name: str) -> Run:
         """Return the comparison of that name, created if missing."""
@@ -109,12 +131,17 @@ class Store:
     @property
     def cells(self) -> Run:
         """Measurements of all comparisons, each a stage named after its key."""
-        return Run(make_folder(self.path / "cells"))
+        return self._shared_stages("cells")
 
     @property
     def dependencies(self) -> Run:
         """Pairwise dependencies of features, each a stage named after its key."""
-        return Run(make_folder(self.path / "dependencies"))
+        return self._shared_stages("dependencies")
+
+    def _shared_stages(self, name: str) -> Run:
+        folder = make_folder(self.path / name)
+        refresh(folder)
+        return Run(folder)
 
     @property
     def promotions(self) -> Promotions:
@@ -140,7 +167,7 @@ class Store:
         if promotion is None:
             return self.existing(self.full_name(name))
         raise InputError(
-            f"run {run.name!r}, which is in use as {name!r}, is no longer in {self.path}; its "
+            f"run {run.name!r}, which is in use as {name!r}, is no longer in {self}; its "
             f"contract is kept, and `chaffinch columns {name}` reads it"
         )
 
@@ -172,7 +199,7 @@ class Store:
         if any(name.partition("-")[0] == begin for name in begun):  # a data set, not in use yet
             near += f", and none is promoted as {begin}; `chaffinch promote RUN` takes one into use"
         remedy = near or "; `chaffinch runs` lists those there are"
-        raise InputError(f"there is no {what} {begin!r} in {self.path}{remedy}")
+        raise InputError(f"there is no {what} {begin!r} in {self}{remedy}")
 
     def runs(self) -> list[Run]:
         """Return every described run, newest first, damaged ones last."""
@@ -193,8 +220,15 @@ def _check_can_be_made(path: Path) -> None:
         return  # the test write that follows raises a clearer error
 
 
+def _is_listed(name: str) -> bool:
+    """Return whether listings read a file of a run, which is small."""
+    _, _, inside = name.partition("/")
+    return inside in _LISTED or (inside.startswith("stages/") and inside.endswith(".json"))
+
+
 def _described(folder: Path) -> list[Run]:
     """Return the described runs in a folder, newest first."""
+    refresh(folder, _is_listed)
     if not folder.is_dir():
         return []
     runs = [run for path in folder.iterdir() if (run := Run(path)).exists]

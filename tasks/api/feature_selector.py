@@ -77,9 +77,9 @@ class FeatureSelector(CallbackSupportMixin, SelectorMixin, BaseEstimator):  # ty
         Worker processes on this machine, as everywhere in scikit-learn: None, which is 1 outside of
         a ``joblib.parallel_config``, is this process alone, and -1 is one for each core. The result
         is the same.
-    store : path, optional
-        Folder that keeps each fit as a run, which `chaffinch.load_run` reads without pickle, by the
-        name ``result_.run``. None keeps nothing.
+    store : path or address, optional
+        Folder, or ``"s3://bucket/prefix"``, that keeps each fit as a run, which
+        `chaffinch.load_run` reads without pickle, by the name ``result_.run``. None keeps nothing.
     verbose : bool or callable, optional
         By default a progress bar in a terminal or a notebook, but none in a grid search,
         cross-validation or with callbacks; True: lines elsewhere too; False: nothing. A function is

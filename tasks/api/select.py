@@ -151,8 +151,9 @@ def select(
         What computes: local worker processes, one per core or as many as the number says, or the
         workers of a Dask scheduler, or of a client, which is left open. None is this process. The
         result does not depend on it.
-    store : path, optional
-        Folder that keeps datasets and runs, so that a killed run can resume. None keeps nothing.
+    store : path or address, optional
+        Folder, or ``"s3://bucket/prefix"``, that keeps datasets and runs, so that a killed run can
+        resume. None keeps nothing.
     verbose : bool or callable, optional
         By default a progress bar in a terminal or a notebook, and nothing elsewhere. True: lines on
         standard error where there is no terminal. False: nothing. A function is called in place of

@@ -92,9 +92,9 @@ def compare(
         What is rarely set, by name: ``"task"`` and ``"baseline"``, as in `chaffinch.select`.
     cluster : "none", "local", int, a scheduler's address or a client of Dask, optional
         What computes; see `chaffinch.select`. The result does not depend on it.
-    store : path, optional
-        Folder for results, so that a stopped comparison resumes, and one with more methods, models
-        or seeds measures only the new cells. None stores nothing.
+    store : path or address, optional
+        Folder for results, or ``"s3://bucket/prefix"``, so that a stopped comparison resumes, and
+        one with more methods, models or seeds measures only the new cells. None stores nothing.
     time_budget : float, optional
         Seconds after which measuring stops and the finished cells are summarised; a warning of
         `logging` says how many there are.

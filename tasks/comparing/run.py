@@ -310,11 +310,9 @@ def measure_cells(
     is_kept: bool,
 ) -> None:
     """Measure every cell without stored results."""
-    cells = plan.cells
+    cells, kept = plan.cells, store.cells
     lacking = {
-        cell: tuple(
-            name for name in plan.methods if _stored_result(plan, cell, name, store) is None
-        )
+        cell: tuple(name for name in plan.methods if _stored_result(plan, cell, name, kept) is None)
         for cell in cells
     }
     requests = [CellRequest(cell, names) for cell, names in lacking.items() if names]
@@ -330,7 +328,7 @@ def measure_cells(
             for done, (number, result) in enumerate(results, start=1):
                 for name, of_method in result.items():
                     key = plan.key(requests[number].cell, name)
-                    with store.cells.stage(key, key) as writer:
+                    with kept.stage(key, key) as writer:
                         writer.result = of_method
                 on_progress("measure_cells", n_before + done, len(cells))
                 if time_budget is not None and time.monotonic() - began > time_budget:
@@ -345,11 +343,12 @@ def conclude(plan: Plan, store: Store, run: Run) -> None:
 
     If every measurement failed, only the errors are written.
     """
+    kept = store.cells
     measured = {
         (cell, name): record.result
         for cell in plan.cells
         for name in plan.methods
-        if (record := _stored_result(plan, cell, name, store)) is not None
+        if (record := _stored_result(plan, cell, name, kept)) is not None
     }
     results, remarks = as_table(plan, measured), remarks_of(plan, measured)
     summary = summarise(results, plan.planned, plan.warnings, remarks)
@@ -390,9 +389,9 @@ def _loaded(plan: Plan) -> Compared:
     return Compared(plan, tuple(tables))
 
 
-def _stored_result(plan: Plan, cell: Cell, name: str, store: Store) -> StageRecord | None:
+def _stored_result(plan: Plan, cell: Cell, name: str, cells: Run) -> StageRecord | None:
     key = plan.key(cell, name)
-    return store.cells.finished(key, key)
+    return cells.finished(key, key)
 
 
 def _check_sizes(label: str, settings: ComparisonSettings, description: TableDescription) -> None:

@@ -38,7 +38,7 @@ def to_dbt(
     table : str, optional
         Relation to select from: a model, such as ``orders``, by default that of the data set's
         name; or a source and its table, such as ``shop.orders``.
-    store : path
+    store : path or address
         The store of named runs.
 
     Returns

@@ -50,7 +50,7 @@ def to_mlflow(run: Exportable, *, experiment: str | None = None, store: str | Pa
         its folder.
     experiment : str, optional
         Name of the experiment, made if it is missing; by default MLflow's own.
-    store : path
+    store : path or address
         The store of named runs.
 
     Returns

@@ -44,7 +44,7 @@ def to_openlineage(
         Name of the input, such as ``shop.orders``, or its namespace and name, such as
         ``s3://shop/orders.parquet``; by default the data set's name. A run does not keep the
         address of its table.
-    store : path
+    store : path or address
         The store of named runs.
 
     Returns

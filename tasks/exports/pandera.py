@@ -34,7 +34,7 @@ def to_pandera(
         a ``selection.json``.
     library : {"pandas", "polars"}
         Library of the tables to validate.
-    store : path
+    store : path or address
         The store of named runs.
 
     Returns

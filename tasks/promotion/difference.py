@@ -16,7 +16,6 @@ import numpy as np
 from chaffinch.errors import InputError, StorageError
 from chaffinch.storage.column_names import quoted, quoted_with_reasons
 from chaffinch.storage.datasets.dataset import Dataset
-from chaffinch.storage.files import path_from
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.tasks.contract import Contract, Target
 from chaffinch.tasks.data.reselection_fit import other_classes
@@ -197,7 +196,7 @@ def difference(
     ----------
     before, after : SelectionResult, str or Path
         A result; or the name of a run in the store, its folder, or its ``selection.json``.
-    store : path
+    store : path or address
         Where names of runs, and tables of contracts without their run, are looked up.
 
     Returns
@@ -215,13 +214,12 @@ def difference(
     StorageError
         If a run is damaged, or a later release wrote it.
     """
-    return difference_of(
-        read_former(before, store), read_former(after, store), path_from(store, "store")
-    )
+    kept = Store.at(store)
+    return difference_of(read_former(before, store), read_former(after, store), kept)
 
 
 def difference_of(
-    before: Former, after: Former, store: Path, confidence: float = CONFIDENCE
+    before: Former, after: Former, store: Store, confidence: float = CONFIDENCE
 ) -> Difference:
     """Return what differs between two contracts that were read; see `difference`.
 
@@ -297,14 +295,14 @@ def _target_change(before: Target, after: Target) -> str:
     return f"has other classes ({differ})" if differ else ""
 
 
-def _table(known: Former, other: Former, store: Path) -> Dataset:
+def _table(known: Former, other: Former, store: Store) -> Dataset:
     """Return the table that a contract was made from, from the first store that holds it."""
-    stores = [Store.of(run.folder).path for run in (known, other) if run.folder is not None]
+    stores = [Store.of(run.folder) for run in (known, other) if run.folder is not None]
     why: StorageError | None = None
-    for path in dict.fromkeys([*stores, store]):
+    for place in dict.fromkeys([*stores, store]):
         try:
             of_table = known.contract.dataset.hash or "without a hash"
-            return Dataset.open(Store(path.absolute()).datasets, of_table)
+            return Dataset.open(place.datasets, of_table)
         except StorageError as error:
             why = why or error
     raise why or StorageError("there is no store to look for the table in")

@@ -82,7 +82,7 @@ def promote(
         Registered model of MLflow, such as ``"shop"``, and its alias, by default
         ``"shop@promoted"``, which from now on names the version with the contract in use.
         ``"none"`` ends that.
-    store : path
+    store : path or address
         Where the name of a run is looked up.
 
     Returns
@@ -118,7 +118,7 @@ def promoted(name: str, *, store: str | Path = _STORE) -> FeatureContract:
     ----------
     name : str
         Name of the data set.
-    store : path
+    store : path or address
         The store of its promotions.
 
     Returns
@@ -176,7 +176,7 @@ def rollback(name: str, *, reason: str = "", store: str | Path = _STORE) -> Prom
         Name of the data set.
     reason : str
         Reason, for the history.
-    store : path
+    store : path or address
         The store of its promotions.
 
     Returns
@@ -242,7 +242,7 @@ def against_promoted(run: Run, name: str, confidence: float = CONFIDENCE) -> Aga
         damage, _, _ = str(error).rpartition("; ")  # to promote is the remedy after it
         return AgainstPromoted(name, history, None, damage)
     after = Former(result.run, result.contract, run.folder)
-    difference = difference_of(before, after, Store.of(run.folder).path, confidence)
+    difference = difference_of(before, after, Store.of(run.folder), confidence)
     return AgainstPromoted(name, history, difference)
 
 

@@ -84,7 +84,7 @@ def run_history(name: str | None = None, *, store: str | Path = "chaffinch-store
     name : str, optional
         Name of a data set; by default all of them. It is the name of promotions, or else that of
         the table, without its ending.
-    store : path
+    store : path or address
         The store of the runs.
 
     Returns
@@ -145,7 +145,7 @@ def history_of(store: Store, most: int | None = None) -> History:
         known = row.data_set or of_source.get(row.source) or _name_of(row.source)
         name, when = put_in_use.get(row.run, (known, ""))
         named.append(replace(row, data_set=name, promoted=when, is_in_use=row.run in in_use))
-    return History(store.path.name, tuple(named), promotions, damage)
+    return History(str(store).rpartition("/")[2], tuple(named), promotions, damage)
 
 
 def _name_of(source: str) -> str:

@@ -104,7 +104,7 @@ def load_contract(
     ----------
     given : SelectionResult, str or Path
         A result, the name of a run in the store, its folder, or a ``selection.json``.
-    store : path
+    store : path or address
         The store of named runs.
 
     Returns

@@ -649,7 +649,7 @@ def load_run(
     ----------
     name : str
         Name of the run, as in ``chaffinch runs`` and `SelectionResult.run`.
-    store : path
+    store : path or address
         The store of the run; by default that of the command line.
     trusted : sequence of str
         Packages besides scikit-learn whose estimators may be loaded. Name them only if you know

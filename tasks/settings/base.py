@@ -15,6 +15,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    StrictStr,
     ValidationError,
     ValidationInfo,
     WithJsonSchema,
@@ -23,7 +24,7 @@ from pydantic import (
 
 from chaffinch.errors import InputError, short_repr
 from chaffinch.storage.column_names import nearest, text_of_label
-from chaffinch.storage.files import check_named
+from chaffinch.storage.files import check_named, is_address
 
 # Pydantic's kind of error -> the condition that failed, with the limits from the error's context.
 # Pydantic's own messages are written for programmers and take four lines.
@@ -134,13 +135,18 @@ Sizes = Annotated[tuple[Size, ...], Field(min_length=1), BeforeValidator(_sizes_
 
 
 def _check_store_named(value: Any) -> Any:
+    if is_address(value):
+        from chaffinch.storage.objects.mirror import source_of_store
+
+        return str(source_of_store(value))
     check_named(value, "store")
-    return value
+    # text is an address from here on
+    return Path(value) if isinstance(value, str) else value
 
 
 # Checked as text, because the path of empty text is the present folder.
 StorePath = Annotated[
-    Path,
+    Path | StrictStr,
     BeforeValidator(_check_store_named),
     WithJsonSchema({"type": "string", "format": "path", "minLength": 1, "pattern": r"\S"}),
 ]

@@ -313,7 +313,10 @@ class ExecutionSettings(Settings):
     """Where a run is kept, what computes it, when it stops; nothing here changes a result."""
 
     store: StorePath = setting(
-        Path("chaffinch-store"), 0, "Store", "Folder that keeps datasets and runs."
+        Path("chaffinch-store"),
+        0,
+        "Store",
+        "Folder that keeps datasets and runs, or an address such as s3://bucket/prefix.",
     )
     cluster: ClusterOrAuto = setting(
         "auto",

@@ -37,10 +37,27 @@ def snapshot(folder):
     return {path.name: path.stat().st_mtime_ns for path in (folder / "stages").iterdir()}
 
 
-def test_a_store_is_on_this_disk(tmp_path, monkeypatch):
+_FORM = "the address of a store must be s3://bucket/prefix with levels of A-Z a-z 0-9 . _ - but is"
+NO_STORES = {
+    "gs://shop/store": "a store must be a folder or an address in S3 but is one of gs; give s3://b",
+    "file:///store": "a store must be a folder or an address in S3 but is one of file; give s3://b",
+    "s3://": _FORM,
+    "s3://shop/../other": _FORM,
+    "s3://shop/a?key=b": _FORM,
+    "s3://key:hidden@shop/store": "the address of the store holds a password or another secret",
+}
+
+
+@pytest.mark.parametrize(("address", "message"), NO_STORES.items())
+def test_an_address_of_no_store_is_refused_before_any_work(address, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match="store must be on this disk but is an address; give a pa"):
-        chaffinch.select(bad_table(), "y", store="s3://shop/store")
+    for ask in (
+        lambda: chaffinch.select(bad_table(), "y", store=address),
+        lambda: chaffinch.promoted("orders", store=address),
+    ):
+        with pytest.raises(InputError, match=f"^{message}") as refusal:
+            ask()
+        assert "hidden" not in str(refusal.value)
     assert not list(tmp_path.iterdir())
 
 

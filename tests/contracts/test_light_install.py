@@ -15,7 +15,7 @@ EXTRAS = (
     "torch", "xgboost", "catboost", "ortools", "prefect", "fastapi", "uvicorn", "httpx", "dask",
     "distributed", "sqlalchemy", "psycopg", "deltalake", "duckdb", "pyiceberg",
     "adbc_driver_manager",
-    "mlflow", "openlineage", "pandera",
+    "mlflow", "obstore", "openlineage", "pandera",
 )  # fmt: skip
 BEGIN = f"""
 import sys
@@ -73,6 +73,7 @@ LACKING = {
     "n_alternatives=1, tau=1, search='simultaneous')": "alternatives",
     'chaffinch.select("sqlite:///a.db#table", "y")': "flows",
     'chaffinch.select("duckdb:///a.duckdb#table", "y")': "duckdb",
+    'chaffinch.promoted("orders", store="s3://shop/store")': "objects",
     'chaffinch.exports.to_mlflow("orders")': "mlflow",
     'chaffinch.exports.to_openlineage("orders")': "openlineage",
     'chaffinch.exports.to_pandera("orders")': "pandera",

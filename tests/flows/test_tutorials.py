@@ -28,6 +28,7 @@ PORTS = ("4200", "4280", "8786")
 # What the reader of a tutorial sees at its end.
 SHOWN = {
     "clusters.md": r"Kept \d+ of 30: .*Report: ",
+    "containers.md": r"tumours-anova_f-linear-\w+ │ .* │ finished │.* as tumours\..*\nSELECT .*\n$",
     "etl.md": r"\nThe contract of orders-auto-linear-\w+ is in use again for orders\.\n$",
     "first-selection.md": r"tumours-auto-lightgbm.*tumours-auto-linear.*Kept 13 of 30.*Report: ",
     "nightly-runs.md": r"tumours-elimination-curve.*tumours-auto-lightgbm-\w+ │ .* │ finished │",
@@ -59,9 +60,17 @@ def test_a_nightly_run_takes_nightly_commands():
     assert len(nightly_commands()) == 10
 
 
-@pytest.mark.parametrize("page", TUTORIALS, ids=name_of)
-def test_its_commands_do_what_it_promises(tmp_path, page):
+STORAGE = pytest.mark.xdist_group("objects")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(p, marks=STORAGE if "s3://" in p.read_text() else ()) for p in TUTORIALS],
+    ids=name_of,
+)
+def test_its_commands_do_what_it_promises(tmp_path, page, request):
     typed = "".join(blocks(page, "bash")).replace(SETUP, "")
+    storage = request.getfixturevalue("objects").environment if "s3://" in typed else {}
     if "openssl" in typed and not shutil.which("openssl"):
         pytest.skip("there is no openssl here")
     ports = {port: str(free_port()) for port in PORTS}
@@ -73,6 +82,7 @@ def test_its_commands_do_what_it_promises(tmp_path, page):
         PREFECT_SERVER_API_PORT=ports["4200"],
         PREFECT_SERVER_UI_API_URL=f"http://127.0.0.1:{ports['4200']}/api",
         COLUMNS="200",
+        **storage,
     )
     log = tmp_path / "said"
     script = f"set -e -o pipefail\ncd {folder}\n{typed}"

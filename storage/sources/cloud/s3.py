@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from functools import cache
 
 from pyarrow import fs
 
@@ -44,21 +45,30 @@ class S3Source(ObjectSource):
         check_no_secret(endpoint, "AWS_ENDPOINT_URL")
         return endpoint.rstrip("/")
 
-    def connect(self, secrets: tuple[str | None, ...]) -> fs.S3FileSystem:
-        key, secret, token = secrets
+    @property
+    def region(self) -> str:
+        region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+        if region:
+            return region
+        return "us-east-1" if self.endpoint else _region_of(self.bucket)
+
+    def checked(self, secrets: tuple[str | None, ...]) -> tuple[str | None, ...]:
+        """Return credentials; InputError for half of them."""
+        key, secret, _ = secrets
         if key and not secret:
             raise InputError(
                 "AWS_ACCESS_KEY_ID is there but AWS_SECRET_ACCESS_KEY is not; set both, or neither"
             )
-        region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-        if not region:
-            region = "us-east-1" if self.endpoint else fs.resolve_s3_region(self.bucket)
+        return secrets
+
+    def connect(self, secrets: tuple[str | None, ...]) -> fs.S3FileSystem:
+        key, secret, token = self.checked(secrets)
         return fs.S3FileSystem(
             access_key=key,
             secret_key=secret,
             session_token=token,
             endpoint_override=self.endpoint,
-            region=region,
+            region=self.region,
             connect_timeout=_CONNECT_SECONDS,
             request_timeout=_ANSWER_SECONDS,
         )
@@ -66,11 +76,23 @@ class S3Source(ObjectSource):
     def explain(self, error: str) -> str:
         code = re.search(r"AWS Error (\w+)", error)
         if code and code[1] in _DENIED:
-            return (
-                f"reading {self} is not allowed ({code[1]}); check AWS_ACCESS_KEY_ID and "
-                "AWS_SECRET_ACCESS_KEY in the environment, and what they may do with the bucket"
-            )
+            return self.denied(f"reading {self}", code[1])
         if code and code[1] == "NETWORK_CONNECTION":
-            who = self.endpoint or "Amazon S3"
-            return f"{who} does not answer for {self}; check AWS_ENDPOINT_URL and the network"
+            return self.no_answer(str(self))
         return super().explain(error)
+
+    def denied(self, what: str, code: str) -> str:
+        return (
+            f"{what} is not allowed ({code}); check AWS_ACCESS_KEY_ID and "
+            "AWS_SECRET_ACCESS_KEY in the environment, and what they may do with the bucket"
+        )
+
+    def no_answer(self, what: str) -> str:
+        who = self.endpoint or "Amazon S3"
+        return f"{who} does not answer for {what}; check AWS_ENDPOINT_URL and the network"
+
+
+@cache
+def _region_of(bucket: str) -> str:
+    region: str = fs.resolve_s3_region(bucket)
+    return region

@@ -9,6 +9,9 @@ from prefect.blocks.system import Secret
 
 import chaffinch
 from chaffinch import ComparisonSettings, ExecutionSettings, InputError, SelectionSettings
+from chaffinch.storage.runs.decisions import needed_decision
+from chaffinch.storage.runs.store import Store
+from chaffinch.tasks.settings.execution import LimitSettings, PromotionSettings
 from tests.flows.conftest import Server, day_of
 from tests.object_storage import ObjectStorage
 
@@ -54,6 +57,42 @@ def test_what_the_environment_lacks_is_in_a_secret_block(
         assert hidden.encode() not in written + kept_by(server)
     for name in ("aws-access-key-id", "aws-secret-access-key"):
         Secret.delete(name)
+
+
+def test_a_store_in_object_storage_is_opened_by_secret_blocks(
+    server: Server,
+    s3: ObjectStorage,
+    address: str,
+    small: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("CHAFFINCH_CACHE", str(tmp_path / "cache"))
+    for variable, value in (("AWS_ACCESS_KEY_ID", s3.key), ("AWS_SECRET_ACCESS_KEY", s3.secret)):
+        monkeypatch.delenv(variable)
+        Secret(value=value).save(variable.lower().replace("_", "-"))
+    state = chaffinch.feature_selection(
+        address,
+        SelectionSettings(**small),
+        ExecutionSettings(store="s3://shop/by-blocks", cluster="none"),
+        PromotionSettings(name="harvest"),
+        LimitSettings(retries=0),
+        return_state=True,
+    )
+    for name in ("aws-access-key-id", "aws-secret-access-key"):
+        Secret.delete(name)
+    assert state.name == "NeedsDecision"  # nothing was promoted before
+    run = server.get(f"/flow_runs/{state.state_details.flow_run_id}")
+    assert run["parameters"]["execution"]["store"] == "s3://shop/by-blocks"
+    written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    for hidden in (s3.key, s3.secret):
+        assert hidden.encode() not in written + kept_by(server)
+    for variable, value in s3.environment.items():
+        monkeypatch.setenv(variable, value)
+    (kept,) = Store.find("s3://shop/by-blocks").runs()
+    assert needed_decision(kept)
 
 
 def test_a_password_is_refused_before_prefect_records_it(

@@ -21,6 +21,7 @@ from distributed import Client
 import chaffinch
 from chaffinch.errors import InputError, StorageError
 from chaffinch.storage.datasets.dataset import ingest
+from chaffinch.storage.runs.store import Store
 from chaffinch.storage.sources import source_of
 from chaffinch.tasks.data import stored_rows
 from chaffinch.tasks.pipeline import memory
@@ -31,6 +32,7 @@ from chaffinch.tasks.workers import dask_map
 from chaffinch.tasks.workers.dask_cluster import open_workers, workers_of
 from chaffinch.tasks.workers.interface import Needs, Workers
 from tests.flows.cli.programs import eventually
+from tests.object_storage import ObjectStorage
 
 pytestmark = [pytest.mark.xdist_group("dask"), pytest.mark.usefixtures("undrawn")]
 
@@ -68,7 +70,11 @@ def client() -> Iterator[Client]:
 
 
 def contract(
-    table: Path, store: Path, method: str, cluster: str = "none", client: Client | None = None
+    table: Path,
+    store: Path | str,
+    method: str,
+    cluster: str = "none",
+    client: Client | None = None,
 ) -> str:
     quick = {"name": "lightgbm", "tuning": "small", "parameters": {"n_estimators": 5}, "folds": 3}
     settings = SelectionSettings(target="y", method=method_of(method), model=quick)
@@ -76,7 +82,7 @@ def contract(
     if client is not None:
         execution = ExecutionSettings.with_client(client, store=store)
     run = select_features(source_of(table), settings, execution)
-    assert not [*store.rglob(".aside-*")], "files are left"
+    assert not [*Store.of(run.folder).path.rglob(".aside-*")], "files are left"
     return hashlib.sha256((run.folder / "selection.json").read_bytes()).hexdigest()
 
 
@@ -88,6 +94,26 @@ def test_the_contract_is_that_of_one_process(
     assert contract(table, tmp_path / "workers", method, scheduler) == alone
     assert contract(table, tmp_path / "client", method, client=client) == alone
     assert client.status == "running"
+
+
+def test_with_a_store_in_object_storage_workers_read_its_cache(
+    table: Path,
+    tmp_path: Path,
+    scheduler: str,
+    s3: ObjectStorage,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CHAFFINCH_CACHE", str(tmp_path / "cache"))
+    alone = contract(table, tmp_path / "alone", "gbmo")
+    assert contract(table, "s3://shop/by-reference", "gbmo", scheduler) == alone
+    (manifest,) = tmp_path.glob("cache/**/dataset.json")
+    files = {str(manifest): hashlib.sha256(manifest.read_bytes()).hexdigest()}
+    (tmp_path / "cache").rename(tmp_path / "elsewhere")  # as for a worker of another machine
+    with (
+        pytest.raises(InputError, match=f"does not see the rows of this run in {manifest}; put"),
+        open_workers(scheduler, None, needs(files=files)),
+    ):
+        pytest.fail("it was opened")
 
 
 @pytest.mark.e2e
