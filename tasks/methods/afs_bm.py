@@ -52,9 +52,8 @@ class AfsBm(Method):
         (0.01, 0.02, 0.03, 0.05),
         1,
         "Slacks",
-        "A feature stays masked while loss <= last accepted loss x (1 + slack). Of several, the one "
-        "whose mask does best on the model-validation rows wins, and so it is with rejections and "
-        "patience.",
+        "A feature stays masked while loss <= last accepted loss x (1 + slack). Of several slacks, "
+        "rejections or patiences, those whose mask does best on the model-validation rows win.",
         min_length=1,
     )
     n_features: Count | None = setting(
@@ -134,7 +133,9 @@ class AfsBm(Method):
         )
         each = list(product(self.slacks, self.rejections))
         walks = problem.workers.map(_walk, search, each, problem.on_progress)
-        line = "slack %g, at most %d put back: %d rounds, model %s trained %d times, %d of %d features kept"
+        line = (
+            "slack %g, rejections %d: %d rounds, model %s trained %d times, %d of %d features kept"
+        )
         for walk in walks:
             trained = problem.recipe.name, walk.n_trainings
             kept = walk.mask.sum(), len(walk.mask)

@@ -69,8 +69,8 @@ def _rounds(content: ReportContent, rounds: Sequence[Mapping[str, Any]]) -> Iter
         "Training and masking took turns. In a round, a model is trained on the features still "
         "kept, and these are masked one after the other on trial, in an order drawn at random: a "
         "feature stays masked if the loss on the mask-validation rows allows it, and is put back "
-        "otherwise. Then the next round trains without what was masked. Each slack, with each number "
-        "of features that a round may put back, is such a search of its own, from the same seed."
+        "otherwise. Then the next round trains without what was masked. Each slack, with each "
+        "number that a round may put back, is such a search of its own, from the same seed."
     )
     yield folded(rounds_of_masking(rounds))
     if forced := forced_by_the_limit(rounds):

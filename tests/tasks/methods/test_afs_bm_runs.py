@@ -24,8 +24,8 @@ pytestmark = pytest.mark.usefixtures("undrawn")
 
 LINEAR = ModelSettings(name="linear", tuning="none")
 COLUMNS = [
-    "step", "slack", "rejections", "round", "trained_loss", "tried", "tried_losses", "rejected", "removed",
-    "features", "loss", "features_left",
+    "step", "slack", "rejections", "round", "trained_loss", "tried", "tried_losses", "rejected",
+    "removed", "features", "loss", "features_left",
 ]  # fmt: skip
 
 
@@ -253,8 +253,8 @@ def test_each_end_of_a_walk_is_logged(caplog) -> None:
     (said,) = [message for message in caplog.messages if message.startswith("slack ")]
     shrank = [bool(len(names)) for names in result.path["removed"]]
     assert said == (
-        f"slack 0.02, at most 10 put back: {len(shrank)} rounds, model linear trained {1 + sum(shrank)} times, "
-        f"{len(result.features)} of 6 features kept"
+        f"slack 0.02, rejections 10: {len(shrank)} rounds, model linear trained "
+        f"{1 + sum(shrank)} times, {len(result.features)} of 6 features kept"
     )
 
 
