@@ -25,6 +25,7 @@ from chaffinch.tasks.results.result import SelectionResult, load_result, result_
 from chaffinch.tasks.selection.constraints import Constraints
 from chaffinch.tasks.selection.input_checks import is_whole
 from chaffinch.tasks.selection.losses import is_scorer, name_of_loss
+from chaffinch.tasks.selection.masked_loss.fitted_estimators import digest_of_fit
 from chaffinch.tasks.selection.models import packages_of
 from chaffinch.tasks.settings.alternatives import AlternativeSettings, alternatives_of
 from chaffinch.tasks.settings.columns import ColumnSettings, HistorySettings
@@ -94,7 +95,9 @@ def select(
     model : str, ModelSettings or estimator
         ``"lightgbm"``, ``"xgboost"``, ``"catboost"``, ``"mlp"``, ``"linear"``, ``"pefs-network"``,
         which is the network that the search of method pefs has trained, the name of a scikit-learn
-        estimator, or an unfitted estimator of your own, which is cloned and not tuned. One that
+        estimator, or an estimator of your own, which is cloned and not tuned. If it is fitted,
+        GBMO and FLBMO mask it as it is, and fit clones only on the features that they keep; fit it
+        on rows that the table does not have, as what it has seen tells less. One that
         takes no missing values, such as Lasso, is fitted on standardised numbers, with the mean for
         a missing one; trees and forests that take them get the numbers as they are.
     n_features : int, optional
@@ -201,7 +204,9 @@ def select(
         seed=seed,
         **rare_settings(settings, OF_SELECTIONS),
     )
-    custom = CustomObjects(estimator, folds, scorer)
+    masks_given = run_settings.method.traits.masks_given
+    fitted = digest_of_fit(estimator) if masks_given else None
+    custom = CustomObjects(estimator, folds, scorer, fitted=fitted)
     return selected(data, run_settings, custom, cluster, store, verbose)
 
 

@@ -27,7 +27,7 @@ Slack = Annotated[float, Field(ge=0)]
 class _MaskOptimisation(Method):
     """The search that GBMO and FLBMO share."""
 
-    declared_traits = Traits(reads_files=True)
+    declared_traits = Traits(masks_given=True, reads_files=True)
 
     def search(self, problem: Problem) -> SearchResult:
         """Remove single features by masked losses of the base model."""
@@ -45,7 +45,7 @@ class Gbmo(_MaskOptimisation):
 
     model_config = ConfigDict(title="GBMO")
 
-    declared_traits = Traits(reads_files=True, limits_size=True)
+    declared_traits = Traits(masks_given=True, reads_files=True, limits_size=True)
 
     kind: Literal["gbmo"] = setting(
         "gbmo",

@@ -1,0 +1,150 @@
+"""A fitted estimator of the user's own as the model that a search masks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pickle import PicklingError
+from typing import Any
+
+import joblib
+import numpy as np
+from numpy.typing import NDArray
+
+from chaffinch.errors import InputError, NotCovered
+from chaffinch.tasks.selection.core import Floats, Mask, Predictor, Schema
+from chaffinch.tasks.selection.masked_loss.external_models import read_model
+from chaffinch.tasks.selection.models.base import Model, check_matrix
+from chaffinch.tasks.selection.models.dense import DenseModel
+from chaffinch.tasks.selection.models.forest import Forest
+
+
+def digest_of_fit(estimator: Any) -> str | None:
+    """Return what tells a fitted estimator from another fit of it; None if it is not fitted."""
+    from sklearn.utils.validation import check_is_fitted
+
+    try:
+        check_is_fitted(estimator)
+    except (AttributeError, TypeError):  # no estimator, or scikit-learn's NotFittedError
+        return None
+    try:
+        return str(joblib.hash(estimator))
+    except PicklingError as error:
+        raise InputError(
+            f"the fitted {type(estimator).__name__} cannot be told from another fit, as its class "
+            "is in no module; define it in a module, or give it unfitted"
+        ) from error
+
+
+@dataclass(frozen=True, eq=False)
+class ReorderedModel(Model):
+    """A trained model whose columns are the features of `schema` in another order."""
+
+    schema: Schema
+    own: Predictor
+    order: NDArray[np.intp]  # (d,): the feature that each column of `own` is
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        return self.own.kind
+
+    @property
+    def name(self) -> str:
+        return self.own.name
+
+    @property
+    def is_single_precision(self) -> bool:  # type: ignore[override]
+        return self.own.is_single_precision
+
+    @property
+    def rows_are_independent(self) -> bool:
+        return self.own.rows_are_independent
+
+    @property
+    def used_features(self) -> Mask:
+        used = np.zeros(len(self.order), dtype=bool)
+        used[self.order] = self.own.used_features
+        return used
+
+    def predict(self, X: Floats) -> Floats:
+        check_matrix(X, self.schema)
+        return self.own.predict(X[:, self.order])
+
+    def forest(self) -> Forest:
+        forest = self.own.forest()
+        return replace(
+            forest,
+            feature_of_column=self.order[forest.feature_of_column],
+            prepare=lambda X: forest.prepare(X[:, self.order]),
+        )
+
+    def dense(self) -> DenseModel:
+        dense = self.own.dense()
+        return replace(
+            dense,
+            feature_of_column=self.order[dense.feature_of_column],
+            encode=lambda X: dense.encode(X[:, self.order]),
+        )
+
+
+def fitted_model(
+    estimator: Any, schema: Schema, table_order: Sequence[str], labels: Sequence[Any]
+) -> ReorderedModel:
+    """Return a fitted estimator as a model of the features of `schema`.
+
+    `table_order` has the features in the table's order, which is that of an estimator fitted
+    without names, and `labels` the classes. InputError if the estimator was fitted on other columns
+    or classes, or on categories, or cannot be read.
+    """
+    name = type(estimator).__name__
+    if len(schema.categorical):
+        first = schema.features[schema.categorical[0]]
+        raise InputError(
+            f"the fitted {name} cannot be masked where {first!r} is a category; name it numeric, "
+            "or give the estimator unfitted"
+        )
+    model = read_model(estimator, "log_loss")
+    known = [] if model.classes is None else model.classes.tolist()
+    if known != list(labels):
+        raise InputError(
+            f"the fitted {name} must know the classes {_listed(labels)} but knows {_listed(known)}"
+            "; fit it on the same target, or give it unfitted"
+        )
+    columns = _columns_of(estimator, table_order)
+    position = {feature: j for j, feature in enumerate(schema.features)}
+    try:
+        own = model.translate(replace(schema, features=tuple(columns)))
+    except NotCovered as reason:
+        raise InputError(
+            f"the fitted {name} cannot be masked: {reason}; give it unfitted, or ask "
+            "chaffinch.masked_loss"
+        ) from reason
+    return ReorderedModel(schema, own, np.array([position[column] for column in columns]))
+
+
+def _columns_of(estimator: Any, table_order: Sequence[str]) -> list[str]:
+    """Return the features in the order of the estimator's columns."""
+    n_columns, written = estimator.n_features_in_, {_as_written(name): name for name in table_order}
+    names = [_as_written(name) for name in getattr(estimator, "feature_names_in_", ())]
+    if not names or names == [f"Column_{j}" for j in range(n_columns)]:  # LightGBM's for arrays
+        if n_columns == len(table_order):
+            return list(table_order)
+        names = names or [f"Column_{j}" for j in range(n_columns)]
+    differing = [name for name in names if name not in written]
+    differing += [name for key, name in written.items() if key not in names]
+    if differing:
+        raise InputError(
+            f"the fitted {type(estimator).__name__} must know the {len(table_order)} features of "
+            f"the table but knows {n_columns}, and one alone has {_listed(differing[:5])}; fit it "
+            "on these features, or give it unfitted"
+        )
+    return [written[name] for name in names]
+
+
+def _as_written(name: Any) -> str:
+    """Return a name as LightGBM writes it."""
+    return str(name).replace(" ", "_")
+
+
+def _listed(values: Sequence[Any]) -> str:
+    return ", ".join(map(repr, values)) or "none"
