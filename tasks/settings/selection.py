@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
 from chaffinch.errors import short_repr
+from chaffinch.tasks.selection.core import Preset
 from chaffinch.tasks.settings.alternatives import (
     GREEDY,
     WEIGHTED,
@@ -75,11 +76,12 @@ class ModelSettings(Settings):
         "Parameters",
         'Fixed hyper-parameters, by the library\'s own names, as JSON: {"num_leaves": 15}.',
     )
-    tuning: Literal["small", "paper", "none"] = setting(
+    tuning: Preset = setting(
         "small",
         2,
         "Tuning",
-        "Hyper-parameter grid tried by cross-validation: a small one, the paper's, or none.",
+        "Hyper-parameter grid tried by cross-validation: a small one, that of a paper, or none; "
+        "paper is 20 draws of paper:bmo.",
     )
     folds: Annotated[int, Field(ge=FEWEST_FOLDS, le=MOST_FOLDS)] = setting(
         5,

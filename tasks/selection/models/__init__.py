@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import ModuleType
+from typing import get_args
 
 from chaffinch.errors import InputError
-from chaffinch.tasks.selection.core import FittedModel, Rows, Schema, Task
+from chaffinch.tasks.selection.core import FittedModel, Preset, Rows, Schema, Task
 from chaffinch.tasks.selection.models import (
     catboost,
     lightgbm,
@@ -110,13 +111,12 @@ def load(
 
 
 def parameter_grid(name: str, preset: str, task: Task, n_rows: int) -> list[dict[str, JSON]]:
-    """Return the hyper-parameters to try, in a fixed order."""
-    # "paper" is Table 1 of "Binary mask optimisation" (arXiv 2401.12644); its runs tried 20 of them
-    if preset not in ("none", "small", "paper"):
-        raise InputError(f"tuning must be one of none, small, paper but is {preset!r}")
+    """Return the hyper-parameters to try, in a fixed order; of "paper", all that are drawn from."""
+    if preset not in get_args(Preset):
+        raise InputError(f"tuning must be one of {', '.join(get_args(Preset))} but is {preset!r}")
     if preset == "none":
         return [{}]
-    kind = kind_of(name)
+    kind, preset = kind_of(name), "paper:bmo" if preset == "paper" else preset
     candidates: list[dict[str, JSON]] = kind.library.grid(preset, name, task)
     if not candidates:
         published = [model for model in MODELS if kind_of(model).library.grid(preset, model, task)]
@@ -124,7 +124,7 @@ def parameter_grid(name: str, preset: str, task: Task, n_rows: int) -> list[dict
             f"the paper has no grid for {name!r}, only for {', '.join(published)}; "
             "set tuning to small or none"
         )
-    if preset == "paper":
+    if preset != "small":
         return candidates
     scaled: dict[str, JSON] = {
         parameter: min(default, max(1, n_rows // rows))
