@@ -35,6 +35,7 @@ from chaffinch.tasks.settings.selection import (
     TOLERANCE,
     ModelSettings,
     SelectionSettings,
+    published_form,
 )
 from chaffinch.tasks.warnings import warn_of_data
 
@@ -60,6 +61,7 @@ def select(
     loss: Any = None,
     tolerance: float = TOLERANCE,
     settings: Mapping[str, Any] | None = None,
+    as_published: bool = False,
     seed: int = 0,
     cluster: str | int | Any = None,
     store: str | Path | None = None,
@@ -148,6 +150,9 @@ def select(
         ``"shares"``: percent of the rows for training, mask validation, model validation and test,
         four whole numbers, in all 100. ``"mask_rows"``: most rows that masked losses are computed
         on.
+    as_published : bool
+        Take the form of the method's paper wherever a setting has our default and the two differ;
+        the page of the method says where. The result has the settings that came of it.
     seed : int in 0..2**32-1
         The only source of randomness.
     cluster : "none", "local", int, a scheduler's address or a client of Dask, optional
@@ -204,6 +209,8 @@ def select(
         seed=seed,
         **rare_settings(settings, OF_SELECTIONS),
     )
+    if as_published:
+        run_settings = published_form(run_settings)
     masks_given = run_settings.method.traits.masks_given
     fitted = digest_of_fit(estimator) if masks_given else None
     custom = CustomObjects(estimator, folds, scorer, fitted=fitted)

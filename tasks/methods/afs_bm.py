@@ -12,6 +12,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, product
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -40,6 +41,14 @@ class AfsBm(Method):
     model_config = ConfigDict(title="AFS-BM")
     # masks are random: a mask is not the best of its size
     declared_traits = Traits(takes_sizes=False, limits_size=True)
+    published = MappingProxyType(  # Table 1 and section 5.1.2
+        {
+            "method.slacks": (0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.05),
+            "method.rejections": (5, 6, 7, 8, 9, 10),
+            "method.patience": (3, 4, 5, 6, 7),
+            "shares": (50, 20, 20, 10),
+        }
+    )
 
     kind: Literal["afs_bm"] = setting(
         "afs_bm",

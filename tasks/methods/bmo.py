@@ -5,6 +5,7 @@ Binary Mask Optimization, arXiv 2401.12644.
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
@@ -28,6 +29,7 @@ class _MaskOptimisation(Method):
     """The search that GBMO and FLBMO share."""
 
     declared_traits = Traits(masks_given=True, reads_files=True)
+    published = MappingProxyType({"baseline": "minimum"})
 
     def search(self, problem: Problem) -> SearchResult:
         """Remove single features by masked losses of the base model."""

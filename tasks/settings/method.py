@@ -59,6 +59,9 @@ class Method(Settings):
 
     kind: str
     declared_traits: ClassVar[Traits] = Traits()
+    # The form of its paper, where our defaults depart from it: fields of `SelectionSettings`, and
+    # as "method.name" its own. Its page has the reason for each.
+    published: ClassVar[Mapping[str, Any]] = {}
 
     @property
     def traits(self) -> Traits:
