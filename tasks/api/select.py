@@ -61,7 +61,6 @@ def select(
     loss: Any = None,
     tolerance: float = TOLERANCE,
     settings: Mapping[str, Any] | None = None,
-    as_published: bool = False,
     seed: int = 0,
     cluster: str | int | Any = None,
     store: str | Path | None = None,
@@ -149,10 +148,8 @@ def select(
         mean.
         ``"shares"``: percent of the rows for training, mask validation, model validation and test,
         four whole numbers, in all 100. ``"mask_rows"``: most rows that masked losses are computed
-        on.
-    as_published : bool
-        Take the form of the method's paper wherever a setting has our default and the two differ;
-        the page of the method says where. The result has the settings that came of it.
+        on. ``"as_published"``: True for the form of the method's paper wherever a setting has our
+        default and the two differ; the page of the method says where.
     seed : int in 0..2**32-1
         The only source of randomness.
     cluster : "none", "local", int, a scheduler's address or a client of Dask, optional
@@ -196,6 +193,10 @@ def select(
     columns, limits = column_settings(
         columns, constraints, keep=keep, drop=drop, weight=weight, group=group, time=time
     )
+    rare = rare_settings(settings, OF_SELECTIONS)
+    as_published = rare.pop("as_published", False)
+    if not isinstance(as_published, bool):
+        raise InputError(f"as_published must be True or False but is {short_repr(as_published)}")
     run_settings = SelectionSettings(
         target=target,
         method=method_settings(method, n_features),
@@ -207,7 +208,7 @@ def select(
         loss=name_of_loss(loss),
         tolerance=tolerance,
         seed=seed,
-        **rare_settings(settings, OF_SELECTIONS),
+        **rare,
     )
     if as_published:
         run_settings = published_form(run_settings)

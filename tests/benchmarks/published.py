@@ -54,8 +54,9 @@ def main() -> None:
             relative, kept = [], []
             for as_published in (False, True):
                 result = chaffinch.select(
-                    X, y, method=method, model=MODEL, seed=seed, as_published=as_published
-                )
+                    X, y, method=method, model=MODEL, seed=seed,
+                    settings={"as_published": as_published},
+                )  # fmt: skip
                 losses = result.losses["test"]
                 relative.append(losses["selected"] / losses["all_features"])
                 kept.append(len(result.features))

@@ -66,10 +66,16 @@ def test_a_method_of_no_paper_has_none():
         published_form(SelectionSettings(target="y"))
 
 
+def test_it_is_asked_for_by_true_or_not_at_all():
+    with pytest.raises(InputError, match="as_published must be True or False but is 'yes'"):
+        chaffinch.select(good_table(), "churned", settings={"as_published": "yes"})
+
+
 def test_a_run_has_the_settings_that_came_of_it_from_every_door(tmp_path):
     table = good_table()
     model = chaffinch.ModelSettings(name="linear", tuning="none")
-    result = chaffinch.select(table, "churned", method="gbmo", model=model, as_published=True)
+    as_published = {"as_published": True}
+    result = chaffinch.select(table, "churned", method="gbmo", model=model, settings=as_published)
     assert result.contract["settings"]["baseline"] == "minimum"
     plain = chaffinch.select(
         table, "churned", method="gbmo", model=model, settings={"baseline": "minimum"}
