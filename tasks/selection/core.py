@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Task = Literal["regression", "classification"]
-# Grids of hyper-parameters: of a paper, its Table 1; "paper" is 20 draws of "paper:bmo".
-Preset = Literal["small", "paper", "paper:bmo", "paper:afs-bm", "none"]
 
 
 def mask_of_size(n_features: int, removed: Sequence[int], size: int) -> Mask:

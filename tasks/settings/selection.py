@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
 from chaffinch.errors import InputError, short_repr
-from chaffinch.tasks.selection.core import Preset
 from chaffinch.tasks.settings.alternatives import (
     GREEDY,
     WEIGHTED,
@@ -83,7 +82,7 @@ class ModelSettings(Settings):
         "Parameters",
         'Fixed hyper-parameters, by the library\'s own names, as JSON: {"num_leaves": 15}.',
     )
-    tuning: Preset = setting(
+    tuning: Literal["small", "paper", "paper:bmo", "paper:afs-bm", "none"] = setting(
         "small",
         2,
         "Tuning",

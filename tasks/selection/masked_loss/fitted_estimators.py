@@ -2,38 +2,41 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pickle import PicklingError
-from typing import Any
+from typing import Any, cast
 
-import joblib
 import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.errors import InputError, NotCovered
-from chaffinch.tasks.selection.core import Floats, Mask, Predictor, Schema
-from chaffinch.tasks.selection.masked_loss.external_models import read_model
+from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Predictor, Schema
+from chaffinch.tasks.selection.masked_loss.external_models import ExternalModel, read_model
 from chaffinch.tasks.selection.models.base import Model, check_matrix
 from chaffinch.tasks.selection.models.dense import DenseModel
 from chaffinch.tasks.selection.models.forest import Forest
 
 
 def digest_of_fit(estimator: Any) -> str | None:
-    """Return what tells a fitted estimator from another fit of it; None if it is not fitted."""
+    """Return what tells a fitted estimator from another fit of it; None if it is not fitted.
+
+    InputError if the estimator cannot be read.
+    """
     from sklearn.utils.validation import check_is_fitted
 
     try:
         check_is_fitted(estimator)
     except (AttributeError, TypeError):  # no estimator, or scikit-learn's NotFittedError
         return None
-    try:
-        return str(joblib.hash(estimator))
-    except PicklingError as error:
-        raise InputError(
-            f"the fitted {type(estimator).__name__} cannot be told from another fit, as its class "
-            "is in no module; define it in a module, or give it unfitted"
-        ) from error
+    model = read_model(estimator, "log_loss")
+    n_columns, classes = model.n_features or 0, _classes_of(model)
+    schema = Schema(tuple(map(str, range(n_columns))), (0,) * n_columns, len(classes))
+    names = list(map(str, getattr(estimator, "feature_names_in_", ())))
+    digest = hashlib.sha256(repr((names, classes)).encode())
+    for name, content in sorted(_translated(model, schema).to_files().items()):
+        digest.update(name.encode() + content)
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,32 +107,39 @@ def fitted_model(
             "or give the estimator unfitted"
         )
     model = read_model(estimator, "log_loss")
-    known = [] if model.classes is None else model.classes.tolist()
+    known = _classes_of(model)
     if known != list(labels):
         raise InputError(
             f"the fitted {name} must know the classes {_listed(labels)} but knows {_listed(known)}"
             "; fit it on the same target, or give it unfitted"
         )
-    columns = _columns_of(estimator, table_order)
+    columns = _columns_of(estimator, model.n_features, table_order)
     position = {feature: j for j, feature in enumerate(schema.features)}
-    try:
-        own = model.translate(replace(schema, features=tuple(columns)))
-    except NotCovered as reason:
-        raise InputError(
-            f"the fitted {name} cannot be masked: {reason}; give it unfitted, or ask "
-            "chaffinch.masked_loss"
-        ) from reason
+    own = _translated(model, replace(schema, features=tuple(columns)))
     return ReorderedModel(schema, own, np.array([position[column] for column in columns]))
 
 
-def _columns_of(estimator: Any, table_order: Sequence[str]) -> list[str]:
+def _classes_of(model: ExternalModel) -> list[Any]:
+    return [] if model.classes is None else model.classes.tolist()
+
+
+def _translated(model: ExternalModel, schema: Schema) -> FittedModel:
+    try:
+        return cast(FittedModel, model.translate(schema))
+    except NotCovered as reason:
+        raise InputError(
+            f"the fitted {model.name} cannot be masked: {reason}; give it unfitted, or ask "
+            "chaffinch.masked_loss"
+        ) from reason
+
+
+def _columns_of(estimator: Any, n_columns: int | None, table_order: Sequence[str]) -> list[str]:
     """Return the features in the order of the estimator's columns."""
-    n_columns, written = estimator.n_features_in_, {_as_written(name): name for name in table_order}
+    written = {_as_written(name): name for name in table_order}
     names = [_as_written(name) for name in getattr(estimator, "feature_names_in_", ())]
-    if not names or names == [f"Column_{j}" for j in range(n_columns)]:  # LightGBM's for arrays
+    if not names or names == [f"Column_{j}" for j in range(len(names))]:  # LightGBM's for arrays
         if n_columns == len(table_order):
             return list(table_order)
-        names = names or [f"Column_{j}" for j in range(n_columns)]
     differing = [name for name in names if name not in written]
     differing += [name for key, name in written.items() if key not in names]
     if differing:

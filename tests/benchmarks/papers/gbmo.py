@@ -189,11 +189,14 @@ def first_of(order: np.ndarray, size: int) -> Mask:
     return np.isin(np.arange(len(order)), order[:size])
 
 
-def order_of_rfe(tuned: Tuned, fewest: int) -> np.ndarray:
-    """Return the features by when recursive elimination drops them, the last to leave first."""
+def order_of_rfe(tuned: Tuned, fewest: int, *, step: int = 1) -> np.ndarray:
+    """Return the features by when recursive elimination drops them, the last to leave first.
+
+    It drops `step` at a time.
+    """
     rows = tuned.rows
     with undisturbed():
-        rfe = RFE(clone(tuned.model), n_features_to_select=fewest, step=1).fit(rows.X, rows.y)
+        rfe = RFE(clone(tuned.model), n_features_to_select=fewest, step=step).fit(rows.X, rows.y)
     return np.argsort(rfe.ranking_, kind="stable")
 
 

@@ -151,12 +151,3 @@ def test_one_that_changes_its_own_predictions_is_refused() -> None:
     model = Doubled().fit(table()[NAMES], table()["y"])
     with pytest.raises(InputError, match=r"cannot be masked: .*; give it unfitted, or ask"):
         chaffinch.select(table(), "y", model=model, method="gbmo")
-
-
-def test_one_that_cannot_be_told_from_another_fit_is_refused() -> None:
-    class Local(LinearRegression):
-        pass
-
-    model = Local().fit(table()[NAMES], table()["y"])
-    with pytest.raises(InputError, match="Local cannot be told from another fit"):
-        chaffinch.select(table(), "y", model=model, method="gbmo")
