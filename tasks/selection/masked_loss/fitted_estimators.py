@@ -137,9 +137,10 @@ def _columns_of(estimator: Any, n_columns: int | None, table_order: Sequence[str
     """Return the features in the order of the estimator's columns."""
     written = {_as_written(name): name for name in table_order}
     names = [_as_written(name) for name in getattr(estimator, "feature_names_in_", ())]
-    if not names or names == [f"Column_{j}" for j in range(len(names))]:  # LightGBM's for arrays
-        if n_columns == len(table_order):
-            return list(table_order)
+    # LightGBM names the columns of an array
+    is_unnamed = names == [f"Column_{j}" for j in range(len(names))]
+    if is_unnamed and n_columns == len(table_order):
+        return list(table_order)
     differing = [name for name in names if name not in written]
     differing += [name for key, name in written.items() if key not in names]
     if differing:
