@@ -31,7 +31,7 @@ N_INFORMATIVE = 10
 RULES = [Rules(slack, rejections=10, patience=5) for slack in (0.01, 0.02, 0.03, 0.05)]
 CORRELATIONS = (0.02, 0.03, 0.04, 0.05, 0.10, 0.15, 0.20, 0.25, 0.30, 0.35, 0.50)
 FEWEST = 2  # features that mutual information and RFE try, up to all
-STEP = 8  # of these sizes on real tables
+STEP = 30  # of these sizes on real tables
 GRID = {
     "learning_rate": [0.01, 0.1, 0.5],
     "n_estimators": [20, 50, 100],
