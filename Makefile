@@ -9,7 +9,7 @@ export DO_NOT_TRACK := 1
 # the programs that tests start share what is compiled
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test test-e2e test-faults fuzz e2e-needs lint docs setup lock audit clean test-lowest test-newest bench-overhead bench-fidelity bench-masked-loss bench-alternatives bench-certified bench-choice bench-choice-cost bench-verdict bench-gate bench-dfs bench-pefs bench-scale bench-doors bench-eta bench-boruta reproduce
+.PHONY: help run test test-e2e test-faults fuzz e2e-needs lint docs setup lock audit clean test-lowest test-newest bench-overhead bench-fidelity bench-masked-loss bench-alternatives bench-certified bench-choice bench-choice-cost bench-verdict bench-gate bench-dfs bench-pefs bench-scale bench-doors bench-eta bench-boruta bench-published reproduce
 
 help:  ## What there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | column -ts '	'
@@ -112,6 +112,9 @@ bench-doors: $(READY)  ## Memory of reading a table by each source, beside one P
 
 bench-eta: $(READY)  ## How right the time left is that a run shows
 	@$(BIN)/python -m tests.benchmarks.eta
+
+bench-published: $(READY)  ## Our defaults beside the form of a method's paper; METHOD=gbmo SEEDS=5
+	@$(BIN)/python -m tests.benchmarks.published $(METHOD) $(SEEDS)
 
 reproduce: $(READY)  ## An experiment of a paper over seeds, or the list of them; EXPERIMENT=name TABLE=folder SEEDS=20
 	@$(BIN)/python -m tests.benchmarks.papers $(EXPERIMENT) $(if $(TABLE),--table "$(TABLE)") --seeds $${SEEDS:-20}

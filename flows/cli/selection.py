@@ -1,7 +1,7 @@
 """Options that make the settings of a selection, for `run`, `serve` and `init`."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any
 
@@ -28,7 +28,7 @@ from chaffinch.flows.cli.settings_file import (
     settings_by_table,
 )
 from chaffinch.tasks.settings.method import Method, as_kind, kinds, method_of, method_settings
-from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
+from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings, published_form
 
 _METHOD = (
     click.option(
@@ -59,6 +59,12 @@ _METHOD = (
         "SCORE.",
     ),
     click.option(
+        "--as-published",
+        is_flag=True,
+        help="Take the form of the method's paper wherever our defaults depart from it; the page "
+        "of the method says where.",
+    ),
+    click.option(
         "--validation",
         metavar="HOW",
         help="Method auto: folds or holdout, in place of --set validation=HOW.  [default: auto]",
@@ -83,10 +89,13 @@ def selection_options(command: Command) -> Command:
     def called(file: dict[str, Any], data: str | None, options: dict[str, Any]) -> Any:
         of_selection = {name: options.pop(name) for name in _OWN}
         of_method = {name: options.pop(name) for name in _OF_METHOD}
+        as_published = options.pop("as_published")
         files = settings_by_table(file, command.__name__)
         if len(files) > 1 and data is not None:
             raise InputError(f"--data names one table but the file has {len(files)}; leave it out")
         tables = [_read_selected(settings, data, of_selection, of_method) for settings in files]
+        if as_published:
+            tables = [replace(table, settings=published_form(table.settings)) for table in tables]
         execution = execution_of(file, of_selection)
         if command.__name__ == "serve":
             return command(tables=tables, execution=execution, **options)

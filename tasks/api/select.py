@@ -25,6 +25,7 @@ from chaffinch.tasks.results.result import SelectionResult, load_result, result_
 from chaffinch.tasks.selection.constraints import Constraints
 from chaffinch.tasks.selection.input_checks import is_whole
 from chaffinch.tasks.selection.losses import is_scorer, name_of_loss
+from chaffinch.tasks.selection.masked_loss.fitted_estimators import digest_of_fit
 from chaffinch.tasks.selection.models import packages_of
 from chaffinch.tasks.settings.alternatives import AlternativeSettings, alternatives_of
 from chaffinch.tasks.settings.columns import ColumnSettings, HistorySettings
@@ -34,6 +35,7 @@ from chaffinch.tasks.settings.selection import (
     TOLERANCE,
     ModelSettings,
     SelectionSettings,
+    published_form,
 )
 from chaffinch.tasks.warnings import warn_of_data
 
@@ -94,7 +96,9 @@ def select(
     model : str, ModelSettings or estimator
         ``"lightgbm"``, ``"xgboost"``, ``"catboost"``, ``"mlp"``, ``"linear"``, ``"pefs-network"``,
         which is the network that the search of method pefs has trained, the name of a scikit-learn
-        estimator, or an unfitted estimator of your own, which is cloned and not tuned. One that
+        estimator, or an estimator of your own, which is cloned and not tuned. If it is fitted,
+        GBMO and FLBMO mask it as it is, and fit clones only on the features that they keep; fit it
+        on rows that the table does not have, as what it has seen tells less. One that
         takes no missing values, such as Lasso, is fitted on standardised numbers, with the mean for
         a missing one; trees and forests that take them get the numbers as they are.
     n_features : int, optional
@@ -144,7 +148,8 @@ def select(
         mean.
         ``"shares"``: percent of the rows for training, mask validation, model validation and test,
         four whole numbers, in all 100. ``"mask_rows"``: most rows that masked losses are computed
-        on.
+        on. ``"as_published"``: True for the form of the method's paper wherever a setting has our
+        default and the two differ; the page of the method says where.
     seed : int in 0..2**32-1
         The only source of randomness.
     cluster : "none", "local", int, a scheduler's address or a client of Dask, optional
@@ -189,6 +194,10 @@ def select(
     columns, limits = column_settings(
         columns, constraints, keep=keep, drop=drop, weight=weight, group=group, time=time
     )
+    rare = rare_settings(settings, OF_SELECTIONS)
+    as_published = rare.pop("as_published", False)
+    if not isinstance(as_published, bool):
+        raise InputError(f"as_published must be True or False but is {short_repr(as_published)}")
     run_settings = SelectionSettings(
         target=target,
         method=method_settings(method, n_features),
@@ -200,9 +209,13 @@ def select(
         loss=name_of_loss(loss),
         tolerance=tolerance,
         seed=seed,
-        **rare_settings(settings, OF_SELECTIONS),
+        **rare,
     )
-    custom = CustomObjects(estimator, folds, scorer)
+    if as_published:
+        run_settings = published_form(run_settings)
+    masks_given = run_settings.method.traits.masks_given
+    fitted = digest_of_fit(estimator) if masks_given else None
+    custom = CustomObjects(estimator, folds, scorer, fitted=fitted)
     return selected(data, run_settings, custom, cluster, store, verbose)
 
 

@@ -1,6 +1,6 @@
 """Lag features: earlier values of a column, and rolling means and standard deviations.
 
-They are the features of AFS-BM's published runs on time series (arXiv 2401.11250, section 4.3). A
+They are features of AFS-BM's experiments on time series (arXiv 2401.11250, section 5.1.2). A
 feature at time t is computed only from earlier rows of the same series. It is missing where the
 series is too short or a value in the window is missing; no row is dropped.
 """

@@ -1,19 +1,23 @@
 """AFS-BM: alternate training of the model and random masking of features.
 
-Adaptive Feature Selection with Binary Masking, arXiv 2401.11250. Each slack is a sequential walk of
-trainings; walks are independent, so that each worker computes whole walks.
+Adaptive Feature Selection with Binary Masking, arXiv 2401.11250. Each slack, with each number of
+rejections, is a sequential walk of trainings; walks are independent, so that each worker computes
+whole walks. A walk of less patience is the beginning of one of more, so that one walk has the masks
+of all.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from itertools import groupby, product
+from types import MappingProxyType
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pyarrow as pa
-from pydantic import ConfigDict, field_validator
+from pydantic import BeforeValidator, ConfigDict, Field, field_validator
 
 from chaffinch.tasks.methods.bmo import Slack
 from chaffinch.tasks.methods.fitting import Fold, Tuner
@@ -22,11 +26,13 @@ from chaffinch.tasks.methods.refits import Refit, refit_of
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, MaskedLoss
 from chaffinch.tasks.selection.elimination.afs_bm import MaskingWalk, Rules, alternate
 from chaffinch.tasks.selection.masked_loss import masked_loss
-from chaffinch.tasks.settings.base import Count, setting
+from chaffinch.tasks.settings.base import Count, InOrder, as_list, setting
 from chaffinch.tasks.settings.method import Method, Traits
 from chaffinch.tasks.settings.search_result import Candidate, SearchResult
 
 logger = logging.getLogger(__name__)
+
+_Counts = Annotated[tuple[Count, ...], Field(min_length=1), BeforeValidator(as_list), InOrder]
 
 
 class AfsBm(Method):
@@ -35,6 +41,14 @@ class AfsBm(Method):
     model_config = ConfigDict(title="AFS-BM")
     # masks are random: a mask is not the best of its size
     declared_traits = Traits(takes_sizes=False, limits_size=True)
+    published = MappingProxyType(  # Table 1 and section 5.1.2
+        {
+            "method.slacks": (0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.05),
+            "method.rejections": (5, 6, 7, 8, 9, 10),
+            "method.patience": (3, 4, 5, 6, 7),
+            "shares": (50, 20, 20, 10),
+        }
+    )
 
     kind: Literal["afs_bm"] = setting(
         "afs_bm",
@@ -47,8 +61,8 @@ class AfsBm(Method):
         (0.01, 0.02, 0.03, 0.05),
         1,
         "Slacks",
-        "A feature stays masked while loss <= last accepted loss x (1 + slack). Each slack is a "
-        "search of its own; the one whose mask does best on the model-validation rows wins.",
+        "A feature stays masked while loss <= last accepted loss x (1 + slack). Of several slacks, "
+        "rejections or patiences, those whose mask does best on the model-validation rows win.",
         min_length=1,
     )
     n_features: Count | None = setting(
@@ -65,11 +79,11 @@ class AfsBm(Method):
         "A feature stays masked only while loss <= very first loss x (1 + cap) as well. By default "
         "no cap.",
     )
-    rejections: Count = setting(
-        10, 4, "Rejections", "A round ends once this many features were put back."
+    rejections: _Counts = setting(
+        (10,), 4, "Rejections", "A round ends once this many features were put back."
     )
-    patience: Count = setting(
-        5, 5, "Patience", "The search ends after this many rounds in a row that masked nothing."
+    patience: _Counts = setting(
+        (5,), 5, "Patience", "The search ends after this many rounds in a row that masked nothing."
     )
     start: tuple[str, ...] = setting(
         (),
@@ -83,6 +97,13 @@ class AfsBm(Method):
         "Tune every round",
         "Choose the hyper-parameters again for each training of the search. By default they are "
         "those of the base model.",
+    )
+    penalty: Annotated[float, Field(ge=0)] = setting(
+        0.0,
+        8,
+        "Penalty",
+        "Each loss that is compared has the share of kept features added to it, so many times. 1 "
+        "is equation 5 of the paper; its algorithm has no penalty.",
     )
 
     @field_validator("slacks", "start")
@@ -108,7 +129,7 @@ class AfsBm(Method):
         return
 
     def search(self, problem: Problem) -> SearchResult:
-        """Alternate training and masking, once for each slack."""
+        """Alternate training and masking, once for each slack and number of rejections."""
         search = _Search(
             self,
             refit_of(problem),
@@ -119,12 +140,15 @@ class AfsBm(Method):
             problem.keep,
             problem.seed,
         )
-        walks = problem.workers.map(_walk, search, self.slacks, problem.on_progress)
-        line = "slack %g: %d rounds, model %s trained %d times, %d of %d features kept"
+        each = list(product(self.slacks, self.rejections))
+        walks = problem.workers.map(_walk, search, each, problem.on_progress)
+        line = (
+            "slack %g, rejections %d: %d rounds, model %s trained %d times, %d of %d features kept"
+        )
         for walk in walks:
             trained = problem.recipe.name, walk.n_trainings
             kept = walk.mask.sum(), len(walk.mask)
-            logger.info(line, walk.slack, len(walk.rounds), *trained, *kept)
+            logger.info(line, walk.slack, walk.rejections, len(walk.rounds), *trained, *kept)
         rounds = [record for walk in walks for record in walk.rounds]
         is_flat = all(loss == record.trained_loss for record in rounds for loss in record.losses)
         if is_flat and not problem.keep:
@@ -132,14 +156,25 @@ class AfsBm(Method):
         return _result_of(walks, problem.schema.features)
 
     def candidates(self, result: SearchResult) -> list[Candidate]:
-        of_slack = dict(zip(result.steps["slack"].to_pylist(), result.masks, strict=True))
-        most = self.n_features  # of each slack, the last mask is a candidate
-        return unique_masks(
-            [Candidate(mask, [slack], at_most=most) for slack, mask in of_slack.items()]
-        )
+        most, found = self.n_features, dict[tuple[float, bytes], Candidate]()
+        steps = zip(result.steps.to_pylist(), result.masks, strict=True)
+        for (slack, _), rounds in groupby(steps, lambda step: _walk_of(step[0])):
+            n_unchanged, not_ended = 0, set(self.patience)
+            for record, mask in rounds:
+                n_unchanged = 0 if record["removed"] else n_unchanged + 1
+                # with less patience a walk may end above the limit, which the longest comes to
+                if n_unchanged in not_ended and mask.sum() <= (most or len(mask)):
+                    not_ended.remove(n_unchanged)
+                    found[slack, mask.tobytes()] = Candidate(mask, [slack], at_most=most)
+        return unique_masks(list(found.values()))
 
     def report(self, result: SearchResult) -> dict[str, Any]:
         return {"rounds": result.steps.to_pylist()}
+
+
+def _walk_of(record: Mapping[str, Any]) -> tuple[float, int | None]:
+    """Return what sets the walk of a round apart; earlier runs had one number of rejections."""
+    return record["slack"], record.get("rejections")
 
 
 def _result_of(walks: Sequence[MaskingWalk], features: Sequence[str]) -> SearchResult:
@@ -151,6 +186,9 @@ def _result_of(walks: Sequence[MaskingWalk], features: Sequence[str]) -> SearchR
 
     columns = {
         "slack": pa.array([walk.slack for walk in walks for _ in walk.rounds], pa.float64()),
+        "rejections": pa.array(
+            [walk.rejections for walk in walks for _ in walk.rounds], pa.int64()
+        ),
         "round": pa.array(
             [number for walk in walks for number, _ in enumerate(walk.rounds, 1)], pa.int64()
         ),
@@ -191,9 +229,9 @@ class _Search:
         return self.tuner.recipe_for(rows, schema, self.folds).fit(rows, schema)
 
 
-def _walk(search: _Search, slack: float) -> MaskingWalk:
+def _walk(search: _Search, each: tuple[float, int]) -> MaskingWalk:
     method, keep, features = search.method, search.keep, search.refit.schema.features
-    rules = Rules(slack, method.rejections, method.patience, method.drift_cap)
+    rules = Rules(*each, method.patience[-1], method.drift_cap, method.penalty)
     start = np.isin(features, method.start or features)
     start[list(keep)] = True
     most = method.n_features

@@ -5,6 +5,7 @@ Binary Mask Optimization, arXiv 2401.12644.
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
@@ -27,7 +28,8 @@ Slack = Annotated[float, Field(ge=0)]
 class _MaskOptimisation(Method):
     """The search that GBMO and FLBMO share."""
 
-    declared_traits = Traits(reads_files=True)
+    declared_traits = Traits(masks_given=True, reads_files=True)
+    published = MappingProxyType({"baseline": "minimum"})
 
     def search(self, problem: Problem) -> SearchResult:
         """Remove single features by masked losses of the base model."""
@@ -45,7 +47,7 @@ class Gbmo(_MaskOptimisation):
 
     model_config = ConfigDict(title="GBMO")
 
-    declared_traits = Traits(reads_files=True, limits_size=True)
+    declared_traits = Traits(masks_given=True, reads_files=True, limits_size=True)
 
     kind: Literal["gbmo"] = setting(
         "gbmo",

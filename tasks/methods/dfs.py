@@ -5,6 +5,7 @@ The search minimises an estimated residual variance; see `chaffinch.tasks.select
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field
@@ -32,6 +33,10 @@ class Dfs(Ranking):
 
     model_config = ConfigDict(title="DFS")
     aims: ClassVar[tuple[str, ...]] = ("n_features", "min_score", "penalty")
+    # fixed penalties; the paper does not print its own
+    published = MappingProxyType(
+        {"method.n_features": None, "method.penalty": (0.1, 0.3, 1.0, 3.0, 10.0)}
+    )
 
     kind: Literal["dfs"] = setting("dfs", 0, "Kind", f"Features are ranked by dfs: {_SCORE}.")
     penalty: (

@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 _FITS = "fits.json"
 _SHARE = 0.05  # largest share of time for saving checkpoints
 
-# The papers draw 20 candidates of their grids (RandomizedSearchCV, n_iter 20).
+# The runs of binary mask optimisation draw 20 of its grid (RandomizedSearchCV, n_iter 20).
 _MOST_CANDIDATES = 20
 
 Fold = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -157,7 +157,7 @@ def tuning_candidates(
     grid = models.parameter_grid(recipe.name, settings.model.tuning, schema.task, n_rows)
     free = [{k: v for k, v in c.items() if k not in recipe.parameters} for c in grid]
     distinct = [c for i, c in enumerate(free) if c not in free[:i]]
-    if len(distinct) <= _MOST_CANDIDATES:
+    if len(distinct) <= _MOST_CANDIDATES or settings.model.tuning.startswith("paper:"):
         return distinct
     rng = np.random.default_rng(settings.seed)
     drawn = rng.choice(len(distinct), _MOST_CANDIDATES, replace=False)

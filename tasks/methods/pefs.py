@@ -15,6 +15,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
@@ -71,6 +72,13 @@ class Pefs(Method):
         parts_used={
             "train": "tuning, fitting, the baseline, the probabilities",
             "mask_validation": "the losses of the networks; then fitting",
+        }
+    )
+    published = MappingProxyType(  # section 3.1
+        {
+            "method.penalties": (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
+            "method.early_stopping": False,
+            "baseline": "zero",
         }
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from functools import partial
 from time import perf_counter
@@ -22,10 +23,15 @@ from chaffinch.tasks.pipeline.selection_run import (
 from chaffinch.tasks.pipeline.stage import Writer, stage
 from chaffinch.tasks.settings.search_result import Candidate
 
+logger = logging.getLogger(__name__)
+
 
 @stage("describe", "split")
 def train_base_model(run: SelectionRun, writer: Writer) -> None:
-    """Tune and fit the model on the training set, and record the baseline of each feature."""
+    """Tune and fit the model on the training set, and record the baseline of each feature.
+
+    A fitted estimator of the caller's is taken as it is.
+    """
     settings, rows = run.settings, run.rows("train")
 
     def on_fit(done: int, total: int) -> None:
@@ -43,10 +49,14 @@ def train_base_model(run: SelectionRun, writer: Writer) -> None:
         writer.checkpoints,
         run.on_leader,
     )
-    began = perf_counter()
-    (model,) = run.fit(tuned.recipe, lambda _: rows, [np.ones(len(run.schema.features), bool)])
-    run.base_model, run.base_fit_seconds = model, perf_counter() - began
-    writer.write_all("base_model", model.to_files)
+    if run.custom.fitted is not None:
+        logger.info("the %s given is the base model, and is not fitted again", settings.model.name)
+        model = run.base_model
+    else:
+        began = perf_counter()
+        (model,) = run.fit(tuned.recipe, lambda _: rows, [np.ones(len(run.schema.features), bool)])
+        run.base_model, run.base_fit_seconds = model, perf_counter() - began
+        writer.write_all("base_model", model.to_files)
     loss = run.loss(rows.y, rows.predicted_by(model), rows.weight)
     check_losses(run.loss.name, [np.ones(len(run.schema.features), bool)], [loss])
     writer.result = {

@@ -10,7 +10,7 @@ import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +39,7 @@ from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Rows, Schema
 from chaffinch.tasks.selection.feasible_masks import FeasibleMasks
 from chaffinch.tasks.selection.losses import Loss
+from chaffinch.tasks.selection.masked_loss.fitted_estimators import fitted_model
 from chaffinch.tasks.settings.identity import NO_CUSTOM_OBJECTS, CustomObjects
 from chaffinch.tasks.settings.method import Method
 from chaffinch.tasks.settings.search_result import SearchResult
@@ -237,7 +238,12 @@ class SelectionRun(StageResults):
 
     @cached_property
     def base_model(self) -> FittedModel:
-        """The model fitted on the training set with every feature."""
+        """The model fitted on the training set with every feature, or the one that was given."""
+        if self.custom.fitted is not None:
+            order = [name for name in self.dataset.columns if name in self.schema.features]
+            estimator, classes = self.custom.estimator, self.description.classes
+            labels = labels_of(classes, target_type(self.dataset.columns[self.settings.target]))
+            return cast(FittedModel, fitted_model(estimator, self.schema, order, labels))
         return self._read_model("train_base_model", "base_model", self.schema)
 
     @cached_property

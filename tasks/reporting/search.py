@@ -69,8 +69,8 @@ def _rounds(content: ReportContent, rounds: Sequence[Mapping[str, Any]]) -> Iter
         "Training and masking took turns. In a round, a model is trained on the features still "
         "kept, and these are masked one after the other on trial, in an order drawn at random: a "
         "feature stays masked if the loss on the mask-validation rows allows it, and is put back "
-        "otherwise. Then the next round trains without what was masked. Each slack is such a "
-        "search of its own, from the same seed."
+        "otherwise. Then the next round trains without what was masked. Each slack, with each "
+        "number that a round may put back, is such a search of its own, from the same seed."
     )
     yield folded(rounds_of_masking(rounds))
     if forced := forced_by_the_limit(rounds):
@@ -350,9 +350,11 @@ def table_of_masks(masks: Sequence[MaskStep]) -> Table:
 
 
 def rounds_of_masking(rounds: Sequence[Mapping[str, Any]]) -> Table:
+    allowed = {masking.get("rejections") for masking in rounds}
+    walk = {"Slack": "slack"} | ({"May put back": "rejections"} if len(allowed) > 1 else {})
     rows = [
         (
-            *(number(masking[key]) for key in ("slack", "round", "trained_loss")),
+            *(number(masking[key]) for key in (*walk.values(), "round", "trained_loss")),
             *(number(len(masking[key])) for key in ("tried", "rejected")),
             listed(masking["removed"]),
             *(number(masking[key]) for key in ("loss", "features_left")),
@@ -362,7 +364,7 @@ def rounds_of_masking(rounds: Sequence[Mapping[str, Any]]) -> Table:
     return Table(
         "Rounds of training and masking",
         {
-            **numbers("Slack", "Round", "Loss once trained", "Tried", "Put back"),
+            **numbers(*walk, "Round", "Loss once trained", "Tried", "Put back"),
             "Masked for good": "name",
             **numbers("Loss once masked", "Features left"),
         },

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from numbers import Integral
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -59,6 +59,7 @@ class AlternativeSettings(Settings):
     """Feature sets of the chosen size that differ from it and from each other."""
 
     model_config = ConfigDict(title="Alternatives")
+    published: ClassVar[Mapping[str, Any]] = MappingProxyType({"together": True})  # as of a method
 
     shown_as = MappingProxyType(  # for --alternatives and select(alternatives=...) alike
         {"number": "alternatives", "time_limit": "the time_limit of alternatives"}

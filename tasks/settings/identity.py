@@ -44,13 +44,15 @@ class CustomObjects:
 
     `estimator` is an unfitted scikit-learn estimator instead of a model by name; `cv` a splitter,
     or pairs of row numbers, instead of a number of folds; `scorer` a scorer as `make_scorer` makes
-    it instead of a loss by name. `folds` are those of `cv`, once the rows are read.
+    it instead of a loss by name. `folds` are those of `cv`, once the rows are read. `fitted`
+    is the digest of an estimator that is the base model as it is.
     """
 
     estimator: Any = None
     cv: Any = None
     scorer: Any = None
     folds: Any = None
+    fitted: str | None = None
 
     @property
     def digests(self) -> dict[str, Any]:
@@ -58,6 +60,7 @@ class CustomObjects:
         scorer, estimator = self.scorer, self.estimator
         return {
             "estimator": None if estimator is None else repr(_parameters(estimator)),
+            **({} if self.fitted is None else {"fitted": self.fitted}),
             **({} if self.folds is None else {"folds": self.folds.hash}),
             **({} if scorer is None else {"scorer": [repr(scorer), *_code(scorer._score_func)]}),
         }

@@ -48,6 +48,7 @@ class Traits:
     fewest_folds: int = 2
     is_cross_fitted: bool = False  # all rows train, mask and judge in turn, by folds
     takes_weights: bool = True  # rows may have weights
+    masks_given: bool = False  # a fitted estimator is masked as it is
     reads_files: bool = False  # rows may be in files: the search holds no copy of them
     # Use of each part of the rows, where it differs from GBMO.
     parts_used: Mapping[str, str] = field(default_factory=dict)
@@ -58,6 +59,9 @@ class Method(Settings):
 
     kind: str
     declared_traits: ClassVar[Traits] = Traits()
+    # The form of its paper, where our defaults depart from it: fields of `SelectionSettings`, and
+    # as "method.name" its own. Its page has the reason for each.
+    published: ClassVar[Mapping[str, Any]] = {}
 
     @property
     def traits(self) -> Traits:

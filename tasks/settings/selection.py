@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
-from chaffinch.errors import short_repr
+from chaffinch.errors import InputError, short_repr
 from chaffinch.tasks.settings.alternatives import (
     GREEDY,
     WEIGHTED,
@@ -34,7 +34,14 @@ from chaffinch.tasks.settings.constraints import (
     MaybeConstraints,
     constraints_setting,
 )
-from chaffinch.tasks.settings.method import PERCENT, AnyMethod, declared, form_of_methods, rankings
+from chaffinch.tasks.settings.method import (
+    PERCENT,
+    AnyMethod,
+    declared,
+    form_of_methods,
+    method_of,
+    rankings,
+)
 from chaffinch.tasks.settings.reselection import Reselect
 
 TaskOrAuto = Literal["auto", "regression", "classification"]
@@ -75,11 +82,12 @@ class ModelSettings(Settings):
         "Parameters",
         'Fixed hyper-parameters, by the library\'s own names, as JSON: {"num_leaves": 15}.',
     )
-    tuning: Literal["small", "paper", "none"] = setting(
+    tuning: Literal["small", "paper", "paper:bmo", "paper:afs-bm", "none"] = setting(
         "small",
         2,
         "Tuning",
-        "Hyper-parameter grid tried by cross-validation: a small one, the paper's, or none.",
+        "Hyper-parameter grid tried by cross-validation: a small one, that of a paper, or none; "
+        "paper is 20 draws of paper:bmo.",
     )
     folds: Annotated[int, Field(ge=FEWEST_FOLDS, le=MOST_FOLDS)] = setting(
         5,
@@ -298,6 +306,38 @@ class SelectionSettings(Settings):
                 f"{weight!r}, or use {', '.join(others[:-1])} or {others[-1]}"
             )
         return self
+
+
+def published_form(settings: SelectionSettings) -> SelectionSettings:
+    """Return settings with the form of the method's paper in place of our defaults.
+
+    Raises
+    ------
+    InputError
+        If the method has no form of a paper that departs from our defaults.
+    """
+    method, alternatives = settings.method, settings.alternatives
+    published = dict(method.published)
+    if alternatives is not None:
+        published |= {f"alternatives.{name}": v for name, v in alternatives.published.items()}
+    if not published:
+        raise InputError(
+            f"method {method.kind} has no published form of its own; leave out as_published"
+        )
+    by_default = {
+        "": {name: field.default for name, field in SelectionSettings.model_fields.items()},
+        "method": dict(method_of(method.kind)),
+        "alternatives": dict(AlternativeSettings(number=1)),
+    }
+    values = {"": dict(settings), "method": dict(method), "alternatives": dict(alternatives or {})}
+    for path, value in published.items():
+        group, _, name = path.rpartition(".")
+        if values[group][name] == by_default[group][name]:
+            values[group][name] = value
+    changed = {**values[""], "method": type(method)(**values["method"])}
+    if alternatives is not None:
+        changed["alternatives"] = AlternativeSettings(**values["alternatives"])
+    return SelectionSettings(**changed)
 
 
 class SettingsFile(Settings):

@@ -30,11 +30,42 @@ def test_equation_24_is_the_authors_table():
 def test_sonar_is_scaled_by_the_first_part_alone():
     random = np.random.default_rng(1)
     table = pd.DataFrame(random.normal(size=(200, 60))).assign(target=["rock", "mine"] * 100)
-    parts = gbmo.cut_sonar(table, 3)
+    parts = gbmo.cut_real(table, 3, has_classes=True)
     assert [len(part) for part in parts] == [90, 60, 20, 30]
     assert (parts.train.X.min(axis=0) == 0).all()
     assert (parts.train.X.max(axis=0) == 1).all()
     assert parts.test.X.min() < 0
+
+
+def test_numbers_to_predict_are_scaled_by_the_first_part_too():
+    random = np.random.default_rng(1)
+    table = pd.DataFrame(random.normal(size=(200, 3))).assign(y=random.normal(1000, 300, 200))
+    parts = gbmo.cut_real(table, 3, has_classes=False)
+    assert (parts.train.y.min(), parts.train.y.max()) == (0, 1)
+    every = np.concatenate([part.y for part in parts])
+    correlation = np.corrcoef(every, table.sample(frac=1, random_state=3)["y"])[0, 1]
+    assert correlation == pytest.approx(1)
+
+
+def test_a_series_is_cut_in_time_with_the_masks_before_the_test():
+    table = pd.DataFrame({"row": np.arange(200.0), "y": np.arange(200.0)})
+    parts = afs_bm.cut_in_time(table)
+    begins = {name: part.y[0] for name, part in parts._asdict().items()}
+    assert [len(part) for part in parts] == [100, 40, 40, 20]
+    assert begins["train"] < begins["model_validation"] < begins["mask_validation"] < begins["test"]
+    assert (parts.train.X.min(), parts.train.X.max()) == (-1, 1)
+    assert (parts.train.y[0], parts.test.y[-1]) == (-1, 1)
+
+
+def test_statuses_of_each_number_of_alternatives_add_up(monkeypatch):
+    monkeypatch.setattr(alternatives, "TAUS", (0.4,))
+    monkeypatch.setattr(alternatives, "N_ALTERNATIVES", (1, 2))
+    random = np.random.default_rng(0)
+    X = pd.DataFrame(random.normal(size=(60, 9)))
+    found = alternatives.measure_by_number({"some": X.assign(target=[0, 1] * 30)}, 0)
+    for n in (1, 2):
+        shares = [found[f"a = {n}", alternatives.PERCENT[one]] for one in alternatives.IN_TABLE_4]
+        assert sum(shares) == pytest.approx(100)
 
 
 def test_a_seed_is_a_fold_of_the_alternatives():

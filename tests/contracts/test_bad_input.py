@@ -266,7 +266,8 @@ WORDS = [
     bad("loss by its short name", "loss must be one of absolute_error, log_loss, squared_error or "
         "a scikit-learn scorer's name but is 'rmse'; did you mean neg_root_mean_squared_error or "
         "neg_root_mean_squared_log_error or neg_mean_squared_error?", loss="rmse"),
-    bad("tuning", "tuning must be 'small', 'paper' or 'none' but is 'big'", tuning="big"),
+    bad("tuning", "tuning must be 'small', 'paper', 'paper:bmo', 'paper:afs-bm' or 'none' but is "
+        "'big'", tuning="big"),
     bad("tuning without a grid", "the paper has no grid for 'linear', only for lightgbm, xgboost, "
         "mlp; set tuning to small or none", tuning="paper", model="linear"),
     bad("task", "task must be 'auto', 'regression' or 'classification' but is 'ranking'",

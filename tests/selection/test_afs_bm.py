@@ -52,9 +52,15 @@ def plain(name, train, held_out, baseline, rules, seed, keep=()):
             table[:, j] = baseline[j]
             tried.append(j)
             losses.append(loss())
-            is_within = losses[-1] <= last * (1 + rules.slack)
+            n_kept = len(features) - len(removed)
+            # equation 5, on the scale of `penalty`
+            now, before, at_first = (
+                value + rules.penalty * n / d
+                for value, n in ((losses[-1], n_kept - 1), (last, n_kept), (very_first, d))
+            )
+            is_within = now <= before * (1 + rules.slack)
             if rules.drift_cap is not None:
-                is_within = is_within and losses[-1] <= very_first * (1 + rules.drift_cap)
+                is_within = is_within and now <= at_first * (1 + rules.drift_cap)
             if is_within and len(removed) + 1 < len(features):
                 last = losses[-1]
                 removed.append(j)
@@ -97,6 +103,8 @@ def as_plain(walk):
         ("linear", Rules(0.01, 2, 2), (4,)),
         ("mlp", Rules(0.03, 3, 2, drift_cap=0.5), ()),
         ("KNeighborsRegressor", Rules(0.02, 3, 2), ()),
+        ("linear", Rules(0.0, 3, 2, penalty=1.0), ()),
+        ("lightgbm", Rules(0.01, 3, 2, drift_cap=0.2, penalty=0.5), ()),
     ],
 )
 def test_the_walk_is_that_of_a_loop_that_trains_and_predicts(name, rules, keep, seed) -> None:
@@ -251,6 +259,15 @@ def test_a_new_round_compares_with_the_model_that_was_just_trained() -> None:
     assert low.mask.sum() > high.mask.sum() == 1
 
 
+def test_a_penalty_pays_for_what_one_feature_costs() -> None:
+    """With equation 5, a feature of d leaves as long as it costs less than 1 / d."""
+    prices = [0.09, 0.11, 0.01, 0.2, 0.0, 0.3, 0.099, 0.101, 0.5, 0.05]
+    walk, _ = walk_of(prices, Rules(0.0, 10, 2, penalty=1.0))
+    assert np.flatnonzero(walk.mask).tolist() == [1, 3, 5, 7, 8]
+    without, _ = walk_of(prices, Rules(0.0, 10, 2))
+    assert np.flatnonzero(~without.mask).tolist() == [4]
+
+
 def test_a_drift_cap_compares_with_the_very_first_loss_as_well() -> None:
     capped, _ = walk_of([0.04] * 20, Rules(0.04, 20, 1, drift_cap=0.1))
     assert len(capped.rounds[0].removed) == 2  # 1.08 is within 10 %, 1.12 is not
@@ -375,6 +392,7 @@ def test_a_black_box_is_asked_about_few_masks_at_a_time() -> None:
         ({"rules": (0.1, 0, 1)}, "rejections must be at least 1 but is 0"),
         ({"rules": (0.1, 1, 0)}, "patience must be at least 1 but is 0"),
         ({"rules": (0.1, 1, 1, -1)}, "drift_cap must be at least 0 but is -1"),
+        ({"rules": (0.1, 1, 1, None, -1)}, "penalty must be at least 0 but is -1"),
         ({"start": [False] * 3}, "start must keep at least 1 of 3 features but keeps none"),
         ({"keep": (3,)}, r"keep must name features of start but is \[3\]"),
         ({"keep": (1,), "start": [True, False, True]}, r"features of start but is \[1\]"),

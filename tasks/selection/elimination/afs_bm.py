@@ -12,6 +12,7 @@ lines 11-14: L_th (eq 9-12)          `MaskingRound.trained_loss`
 lines 17-21: an index not yet drawn  the permutation in `_Walk.round`
 lines 22-27: L_mask (eq 14-19)       `losses_ahead`
 lines 28-34: keep it masked or not   `_Walk._is_accepted` (eq 21, 22)
+eq 5: ||z|| / M                      `Rules.penalty`
 line 36: DeleteColumns (eq 23)       the next `train` has the other features alone
 lines 5, 37-39: a stable mask        the loop of `alternate`
 ===================================  ========================================================
@@ -22,7 +23,8 @@ every round, beta whenever the mask shrinks. The loss of a trial is compared wit
 mask accepted in the round, at first with that of the model just trained. A slack is relative to the
 absolute value, so that it loosens negated scores too; for a loss of 0 it is nothing. The last
 feature is always put back. The published runs also compare with the very first loss: the optional
-drift cap does.
+drift cap does. Equation 5 adds the share of kept features to the loss and Algorithm 1 does not:
+with the optional penalty, what is compared is the loss with that share, `penalty` times.
 
 Deviations: an unchanged mask is not trained on again, since the same seed would give the same
 model; such a round only draws again. A search that would end with more features than allowed masks
@@ -53,9 +55,11 @@ class Rules:
     patience: int  # beta: the search ends after so many rounds in a row that masked nothing
     # stay masked only while loss <= very first loss (1 + drift_cap) too
     drift_cap: float | None = None
+    penalty: float = 0.0  # of the share of kept features, added to each loss that is compared
 
     def __post_init__(self) -> None:
-        for name, least in (("slack", 0), ("rejections", 1), ("patience", 1), ("drift_cap", 0)):
+        least_of = {"slack": 0, "rejections": 1, "patience": 1, "drift_cap": 0, "penalty": 0}
+        for name, least in least_of.items():
             value = getattr(self, name)
             if value is not None and not value >= least:
                 raise InputError(f"{name} must be at least {least} but is {value}")
@@ -77,9 +81,10 @@ class MaskingRound:
 
 @dataclass(frozen=True)
 class MaskingWalk:
-    """Rounds of a search with a slack, at least one."""
+    """Rounds of a search with a slack and a number of rejections, at least one."""
 
     slack: float
+    rejections: int
     rounds: tuple[MaskingRound, ...]
 
     @property
@@ -119,7 +124,7 @@ def alternate(
         is_last = n_unchanged == rules.patience - 1
         rounds.append(walk.round(must_shrink=is_last and walk.mask.sum() > most))
         n_unchanged = 0 if rounds[-1].removed else n_unchanged + 1
-    return MaskingWalk(rules.slack, tuple(rounds))
+    return MaskingWalk(rules.slack, rules.rejections, tuple(rounds))
 
 
 class _Walk:
@@ -130,7 +135,7 @@ class _Walk:
         self._train, self._rules, self._keep = train, rules, keep
         self._random = np.random.default_rng(seed)
         self._is_trained = False
-        self._first_loss: float | None = None
+        self._first_objective: float | None = None
 
     def round(self, *, must_shrink: bool) -> MaskingRound:
         """Train if the mask has changed, and mask on trial; at least one if it must shrink."""
@@ -139,8 +144,8 @@ class _Walk:
             self._is_trained = True
         engine, features = self._engine, self._features
         trained_loss = loss = engine.loss
-        if self._first_loss is None:
-            self._first_loss = loss
+        if self._first_objective is None:
+            self._first_objective = self._objective(loss, len(features))
         order = self._random.permutation(np.flatnonzero(~np.isin(features, self._keep))).tolist()
         tried: list[int] = []
         losses: list[float] = []
@@ -155,7 +160,8 @@ class _Walk:
                 n_sure *= 2  # losses computed ahead are valid until a trial is accepted
             tried.append(candidate)
             losses.append(known[candidate])
-            if len(removed) + 1 < len(features) and self._is_accepted(known[candidate], loss):
+            n_kept = len(features) - len(removed)
+            if n_kept > 1 and self._is_accepted(known[candidate], loss, n_kept):
                 engine.remove(candidate)
                 removed.append(candidate)
                 loss, known, n_sure = known[candidate], {}, 1
@@ -180,9 +186,13 @@ class _Walk:
             loss,
         )
 
-    def _is_accepted(self, loss: float, last: float) -> bool:
+    def _is_accepted(self, loss: float, last: float, n_kept: int) -> bool:
+        """Return whether a mask of `n_kept` - 1 features is near enough to the last of `n_kept`."""
         rules = self._rules
-        ceiling = loosened(last, rules.slack)
-        if rules.drift_cap is not None and self._first_loss is not None:
-            ceiling = min(ceiling, loosened(self._first_loss, rules.drift_cap))
-        return loss <= ceiling
+        ceiling = loosened(self._objective(last, n_kept), rules.slack)
+        if rules.drift_cap is not None and self._first_objective is not None:
+            ceiling = min(ceiling, loosened(self._first_objective, rules.drift_cap))
+        return self._objective(loss, n_kept - 1) <= ceiling
+
+    def _objective(self, loss: float, n_kept: int) -> float:
+        return loss + self._rules.penalty * n_kept / len(self.mask)

@@ -109,14 +109,17 @@ def load(
     return classes[kind].from_files(files, schema)
 
 
+# Grids of hyper-parameters: of a paper, its Table 1; "paper" is 20 draws of "paper:bmo".
+PRESETS = ("small", "paper", "paper:bmo", "paper:afs-bm", "none")
+
+
 def parameter_grid(name: str, preset: str, task: Task, n_rows: int) -> list[dict[str, JSON]]:
-    """Return the hyper-parameters to try, in a fixed order."""
-    # "paper" is Table 1 of "Binary mask optimisation" (arXiv 2401.12644); its runs tried 20 of them
-    if preset not in ("none", "small", "paper"):
-        raise InputError(f"tuning must be one of none, small, paper but is {preset!r}")
+    """Return the hyper-parameters to try, in a fixed order; of "paper", all that are drawn from."""
+    if preset not in PRESETS:
+        raise InputError(f"tuning must be one of {', '.join(PRESETS)} but is {preset!r}")
     if preset == "none":
         return [{}]
-    kind = kind_of(name)
+    kind, preset = kind_of(name), "paper:bmo" if preset == "paper" else preset
     candidates: list[dict[str, JSON]] = kind.library.grid(preset, name, task)
     if not candidates:
         published = [model for model in MODELS if kind_of(model).library.grid(preset, model, task)]
@@ -124,7 +127,7 @@ def parameter_grid(name: str, preset: str, task: Task, n_rows: int) -> list[dict
             f"the paper has no grid for {name!r}, only for {', '.join(published)}; "
             "set tuning to small or none"
         )
-    if preset == "paper":
+    if preset != "small":
         return candidates
     scaled: dict[str, JSON] = {
         parameter: min(default, max(1, n_rows // rows))

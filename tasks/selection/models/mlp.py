@@ -264,7 +264,7 @@ def check(parameters: Parameters, *_: object) -> None:
 
 
 def grid(preset: str, *_: object) -> list[dict[str, JSON]]:
-    if preset == "paper":
+    if preset in ("paper:bmo", "paper:afs-bm"):
         return combinations(
             hidden_layer_sizes=([20], [40], [10], [20, 10]),
             activation=("relu", "logistic"),

@@ -42,7 +42,7 @@ def check(parameters: Parameters, *_: object) -> None:
 
 
 def grid(preset: str, *_: object) -> list[dict[str, JSON]]:
-    return [] if preset == "paper" else [{}]
+    return [{}] if preset == "small" else []
 
 
 @torch_by_default()

@@ -64,8 +64,10 @@ def schema_of(X: Floats, n_classes: int) -> Schema:
     return Schema(tuple(map(str, range(d))), (0,) * d, n_classes)
 
 
-def read_table(name: str, where: Path | None, *, n_features: int | None = None) -> pd.DataFrame:
-    """Return a table, from its file or its folder, with the column ``target`` as its last."""
+def read_table(
+    name: str, where: Path | None, *, n_features: int | None = None, target: str = "target"
+) -> pd.DataFrame:
+    """Return a table, from its file or its folder, with its target as the last column."""
     path = file_of(name, where)
     if path is None:
         raise SystemExit(f"there is no {name} at TABLE={where or ''}: {name}{'|'.join(ENDINGS)}")
@@ -73,9 +75,9 @@ def read_table(name: str, where: Path | None, *, n_features: int | None = None) 
         table = pd.read_parquet(path)
     else:
         table = pd.read_csv(path, sep="\t" if ".tsv" in path.suffixes else ",")
-    if "target" not in table or n_features not in (None, len(table.columns) - 1):
-        raise SystemExit(f"{path} must have {n_features or 'its'} features and a column 'target'")
-    return table[[*table.columns.drop("target"), "target"]]
+    if target not in table or n_features not in (None, len(table.columns) - 1):
+        raise SystemExit(f"{path} must have {n_features or 'its'} features and a column {target!r}")
+    return table[[*table.columns.drop(target), target]]
 
 
 def read_tables(n_features: Mapping[str, int], where: Path | None) -> dict[str, pd.DataFrame]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import itertools
 import json
 import threading
 import zipfile
@@ -203,11 +202,22 @@ def test_an_unknown_kind_of_file_is_refused():
 # ------------------------------------------------------------------------------------- grids
 
 
-@pytest.mark.parametrize(("name", "size"), [("lightgbm", 96), ("xgboost", 96), ("mlp", 48)])
-def test_the_papers_grid_is_all_of_table_1(name, size):
-    candidates = parameter_grid(name, "paper", "regression", 1000)
+@pytest.mark.parametrize(
+    ("preset", "name", "size"),
+    [
+        ("paper", "lightgbm", 96),
+        ("paper:bmo", "lightgbm", 96),
+        ("paper:bmo", "xgboost", 96),
+        ("paper:bmo", "mlp", 48),
+        ("paper:afs-bm", "lightgbm", 2 * 3**5 * 2),
+        ("paper:afs-bm", "xgboost", 3**5 * 2),
+        ("paper:afs-bm", "mlp", 48),
+    ],
+)
+def test_the_grid_of_a_paper_is_all_of_its_table_1(preset, name, size):
+    candidates = parameter_grid(name, preset, "regression", 1000)
     assert len(candidates) == size
-    assert all(a != b for a, b in itertools.combinations(candidates, 2))
+    assert len({json.dumps(candidate) for candidate in candidates}) == size
     for candidate in candidates:
         check_model(name, None, candidate)
 
@@ -255,7 +265,9 @@ def test_a_grid_nobody_published_is_refused():
     assert parameter_grid("linear", "none", "regression", 1000) == [{}]
     with pytest.raises(ValueError, match="no grid for 'linear', only for lightgbm, xgboost, mlp"):
         parameter_grid("linear", "paper", "regression", 1000)
-    with pytest.raises(ValueError, match="must be one of none, small, paper but is 'large'"):
+    with pytest.raises(ValueError, match="no grid for 'catboost', only for lightgbm, xgboost, mlp"):
+        parameter_grid("catboost", "paper:afs-bm", "regression", 1000)
+    with pytest.raises(ValueError, match=r"must be one of small, .*, none but is 'large'"):
         parameter_grid("linear", "large", "regression", 1000)
 
 

@@ -24,8 +24,8 @@ pytestmark = pytest.mark.usefixtures("undrawn")
 
 LINEAR = ModelSettings(name="linear", tuning="none")
 COLUMNS = [
-    "step", "slack", "round", "trained_loss", "tried", "tried_losses", "rejected", "removed",
-    "features", "loss", "features_left",
+    "step", "slack", "rejections", "round", "trained_loss", "tried", "tried_losses", "rejected",
+    "removed", "features", "loss", "features_left",
 ]  # fmt: skip
 
 
@@ -169,6 +169,51 @@ def test_the_slack_whose_mask_does_best_on_the_model_validation_rows_wins(tmp_pa
     assert result.features == list(last["features"])
 
 
+def noisy(seed=1):
+    """A table on which walks that are less patient end earlier."""
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(400, 20))
+    y = X[:, :4].sum(axis=1) + random.normal(size=400)
+    return pd.DataFrame(X.round(6), columns=[f"x{j:02}" for j in range(20)]).assign(y=y.round(6))
+
+
+def test_several_rejections_and_patiences_are_the_walks_of_each_alone(tmp_path) -> None:
+    lists = {"rejections": (1, 3, 6), "patience": (1, 2, 4)}
+    slacks = (0.0, 0.002)
+    several = select(noisy(), "y", method=AfsBm(slacks=slacks, **lists), store=tmp_path)
+    tried = stage(tmp_path, several, "choose_mask")["candidates"]
+    alone = {
+        (mu, beta): select(
+            noisy(), "y", method=AfsBm(slacks=slacks, rejections=mu, patience=beta), store=tmp_path
+        )
+        for mu in lists["rejections"]
+        for beta in lists["patience"]
+    }
+    ends = [stage(tmp_path, one, "choose_mask")["candidates"] for one in alone.values()]
+
+    def losses(candidates):
+        pairs = ((one["n_features"], one["model_validation_loss"]) for one in candidates)
+        return {(n, round(loss, 9)) for n, loss in pairs}
+
+    assert losses(tried) == set().union(*map(losses, ends))
+    assert len(losses(tried)) > max(len(losses(end)) for end in ends)  # the lists matter
+    assert [one["settings"] for one in tried] == [sorted(set(one["settings"])) for one in tried]
+    best = min(tried, key=lambda one: one["model_validation_loss"])
+    assert len(several.features) == best["n_features"]
+    longest = several.path.groupby(["slack", "rejections"])["removed"].apply(list)
+    assert len(longest) == 6
+    for removed in longest:
+        assert [len(names) for names in removed[-4:]] == [0] * 4
+
+
+def test_under_a_limit_walks_that_are_less_patient_keep_no_more(tmp_path) -> None:
+    method = AfsBm(slacks=(0.0,), rejections=(1, 4), patience=(1, 3), n_features=3)
+    result = select(noisy(), "y", method=method, store=tmp_path)
+    sizes = [one["n_features"] for one in stage(tmp_path, result, "choose_mask")["candidates"]]
+    assert sizes
+    assert max(sizes) <= 3
+
+
 def test_a_run_is_read_back_and_goes_on_from_what_was_found(kept) -> None:
     store, result = kept
     back = chaffinch.load_run(result.run, store=store)
@@ -185,6 +230,18 @@ def test_the_same_slacks_and_start_in_another_order_are_no_other_settings() -> N
     assert one == AfsBm(slacks=(0.02, 0.1, 0.02), start=("a", "b"))
 
 
+def test_one_number_is_a_list_of_one() -> None:
+    assert AfsBm(rejections=7, patience=3) == AfsBm(rejections=[7, 7], patience=(3,))
+
+
+def test_a_penalty_keeps_fewer(tmp_path) -> None:
+    sizes = [
+        len(select(prices(), "y", method=AfsBm(slacks=(0.01,), penalty=penalty)).features)
+        for penalty in (0, 1, 100)
+    ]
+    assert sizes[0] >= sizes[1] >= sizes[2] == 1
+
+
 def test_what_is_kept_is_kept_whatever_it_begins_with() -> None:
     result = select(method=AfsBm(start=("age",)), keep=["noise_2"])
     assert set(result.features) == {"age", "noise_2"}
@@ -196,8 +253,8 @@ def test_each_end_of_a_walk_is_logged(caplog) -> None:
     (said,) = [message for message in caplog.messages if message.startswith("slack ")]
     shrank = [bool(len(names)) for names in result.path["removed"]]
     assert said == (
-        f"slack 0.02: {len(shrank)} rounds, model linear trained {1 + sum(shrank)} times, "
-        f"{len(result.features)} of 6 features kept"
+        f"slack 0.02, rejections 10: {len(shrank)} rounds, model linear trained "
+        f"{1 + sum(shrank)} times, {len(result.features)} of 6 features kept"
     )
 
 
@@ -240,6 +297,7 @@ def test_the_report_shows_the_rounds_and_nothing_that_was_not(kept, tmp_path) ->
     assert page.heading_before("Losses") == "The rounds"
     assert len(page.charts) == 1
     rounds = page.tables["Rounds of training and masking"]
+    assert "May put back" not in rounds[0]
     assert len(rounds) == 1 + len(result.path)
     assert rounds[0][0] == "Slack"
     first, path = rounds[1], result.path.iloc[0]
@@ -258,6 +316,14 @@ def test_the_report_shows_the_rounds_and_nothing_that_was_not(kept, tmp_path) ->
     ]  # fmt: skip
     assert "base model is not refitted" not in page.text
     assert page.tables[f"Kept features ({len(result.features)})"][0][-1] == "Baseline"
+
+
+def test_the_report_tells_walks_apart_by_what_a_round_may_put_back(tmp_path) -> None:
+    several = select(method=AfsBm(slacks=(0.01,), rejections=(2, 3), patience=1))
+    page = Page(several.report(tmp_path / "several.html").read_bytes())
+    heading, *rows = page.tables["Rounds of training and masking"]
+    assert heading[:3] == ["Slack", "May put back", "Round"]
+    assert {row[1] for row in rows} == {"2", "3"}
 
 
 def test_what_the_limit_alone_forced_out_is_said_to_be_so_and_only_then(kept, tmp_path) -> None:

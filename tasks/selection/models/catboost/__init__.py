@@ -94,7 +94,7 @@ def check(parameters: Parameters, *_: object) -> None:
 
 
 def grid(preset: str, *_: object) -> list[dict[str, JSON]]:
-    if preset == "paper":
+    if preset != "small":
         return []
     return combinations(depth=(4, 6), learning_rate=(0.05,), iterations=(100, 300))
 

@@ -4,7 +4,7 @@ Parameters go by the names of LightGBM's scikit-learn interface, and their defau
 interface's too, so that a model trained here is the LGBMRegressor or LGBMClassifier of the same
 parameters and random_state, up to 500 columns or a hundred million values. One default surprises:
 `subsample` alone does nothing, since `subsample_freq` is 0. The published runs of binary mask
-optimisation had it so, and the grid named "paper" keeps it.
+optimisation had it so, and the grids of the papers keep it.
 """
 
 from __future__ import annotations
@@ -142,13 +142,23 @@ def check(parameters: Parameters, *_: object) -> None:
 
 
 def grid(preset: str, *_: object) -> list[dict[str, JSON]]:
-    if preset == "paper":
+    if preset == "paper:bmo":
         return combinations(
             num_leaves=(7, 15),
             learning_rate=(0.01, 0.025, 0.05),
             n_estimators=(10, 20),
             subsample=(0.6, 0.8),
             colsample_bytree=(0.6, 0.8),
+            min_child_samples=(5, 10),
+        )
+    if preset == "paper:afs-bm":
+        return combinations(
+            boosting_type=("goss", "gbdt"),
+            num_leaves=(20, 50, 100),
+            learning_rate=(0.01, 0.1, 0.5),
+            n_estimators=(20, 50, 100),
+            subsample=(0.6, 0.8, 1.0),
+            colsample_bytree=(0.6, 0.8, 1.0),
             min_child_samples=(5, 10),
         )
     return combinations(num_leaves=(7, 31), learning_rate=(0.05,), n_estimators=(100, 300))

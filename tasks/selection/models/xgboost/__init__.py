@@ -91,13 +91,23 @@ def check(parameters: Parameters, *_: object) -> None:
 
 
 def grid(preset: str, *_: object) -> list[dict[str, JSON]]:
-    # The paper has no XGBoost; its LightGBM grid is translated: trees grow by leaves, and
-    # min_child_weight stands for min_child_samples, the same for squared error. `subsample` has an
-    # effect here, which it had not in the published LightGBM runs.
-    if preset == "paper":
+    # The papers have LightGBM's parameters, that of AFS-BM for XGBoost too. They are translated:
+    # trees grow by leaves, and min_child_weight stands for min_child_samples, the same for squared
+    # error. `subsample` has an effect here, which it had not in the published LightGBM runs.
+    by_leaves: dict[str, tuple[JSON, ...]] = {"grow_policy": ("lossguide",), "max_depth": (0,)}
+    if preset == "paper:afs-bm":
         return combinations(
-            grow_policy=("lossguide",),
-            max_depth=(0,),
+            **by_leaves,
+            max_leaves=(20, 50, 100),
+            learning_rate=(0.01, 0.1, 0.5),
+            n_estimators=(20, 50, 100),
+            subsample=(0.6, 0.8, 1.0),
+            colsample_bytree=(0.6, 0.8, 1.0),
+            min_child_weight=(5, 10),
+        )
+    if preset == "paper:bmo":
+        return combinations(
+            **by_leaves,
             max_leaves=(7, 15),
             learning_rate=(0.01, 0.025, 0.05),
             n_estimators=(10, 20),
