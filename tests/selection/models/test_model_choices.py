@@ -36,7 +36,7 @@ from chaffinch.tasks.selection.models import (
     packages_of,
     parameter_grid,
 )
-from chaffinch.tasks.selection.models.mlp import Encoding
+from chaffinch.tasks.selection.models.encoding import Encoding
 
 
 def regression(n=120, d=4, seed=0):
