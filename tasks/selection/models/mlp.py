@@ -25,10 +25,10 @@ from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema
 from chaffinch.tasks.selection.models.base import (
     FROM_TARGET,
     JSON,
+    LAYER_SIZES,
     ONE_THREAD,
     QUIET,
     SEEDED,
-    Limit,
     Model,
     Parameters,
     check_matrix,
@@ -183,17 +183,9 @@ _DEFAULTS: dict[str, Any] = {
     "tol": 1e-4,
     "n_iter_no_change": 10,
 }
-_LAYER = whole(1, 65536)
 _ACTIVATION = choice("relu", "logistic")
 _KNOWN = {
-    "hidden_layer_sizes": Limit(
-        f"a list of at least one layer's size, each {_LAYER.words}",
-        lambda value: (
-            isinstance(value, list | tuple)
-            and len(value) > 0
-            and all(_LAYER.accepts(size) for size in value)
-        ),
-    ),
+    "hidden_layer_sizes": LAYER_SIZES,
     "activation": _ACTIVATION,
     "alpha": real(0, 1e30),
     "learning_rate_init": real(0, 1e30, above_low=True),
