@@ -72,17 +72,19 @@ def write_arff(rows: pd.DataFrame, path: Path) -> None:
 
 
 TEXT = {".csv": csv, ".tsv": tsv, ".txt": tsv, ".csv.gz": csv, ".tsv.gz": tsv, ".txt.gz": tsv}
+# of the other formats: rows, some or all, to one file
+BY_ROWS: dict[str, Callable[[pd.DataFrame, Path], None]] = {
+    ".parquet": pd.DataFrame.to_parquet,
+    ".feather": pd.DataFrame.to_feather,
+    ".orc": lambda rows, path: rows.reset_index(drop=True).to_orc(path),
+    ".arff": write_arff,
+}
 FILES: dict[str, Callable[[Path], None]] = {
     **TEXT,
-    ".parquet": FRAME.to_parquet,
     ".pq": FRAME.to_parquet,
     ".arrow": lambda path: FRAME.to_feather(path, compression="uncompressed"),
-    ".feather": FRAME.to_feather,
-    ".orc": FRAME.to_orc,
-    ".arff": lambda path: write_arff(FRAME, path),
+    **{ending: partial(write, FRAME) for ending, write in BY_ROWS.items()},
 }
-
-
 WITHOUT_HEADER = tuple(
     ending for known in file_name.FORMATS if not known.has_header for ending in known.endings
 )
@@ -112,12 +114,6 @@ def parts(folder: Path) -> Path:
     return folder / "parts"
 
 
-BY_ROWS: dict[str, Callable[[pd.DataFrame, Path], None]] = {
-    ".parquet": pd.DataFrame.to_parquet,
-    ".feather": pd.DataFrame.to_feather,
-    ".orc": lambda rows, path: rows.reset_index(drop=True).to_orc(path),
-    ".arff": write_arff,
-}
 WHOLE = FRAME["real"] % 1 == 0  # a file of these rows alone looks like whole numbers
 
 
