@@ -108,6 +108,11 @@ def test_the_guide_to_methods_has_each_with_its_needs():
         assert ("no weights" in needs) is not declared(kind).traits.takes_weights, kind
 
 
+def test_every_method_is_named_where_users_choose_one():
+    for text in ((ROOT / "README.md").read_text(), chaffinch.select.__doc__):
+        assert [kind for kind in kinds() if not re.search(f'`"?{kind}"?`', text)] == []
+
+
 def test_every_model_is_named_where_users_choose_one():
     pages = [ROOT / "README.md", ROOT / "docs" / "command-line.md"]
     for text in (*(page.read_text() for page in pages), chaffinch.select.__doc__):

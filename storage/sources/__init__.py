@@ -1,12 +1,4 @@
-"""Sources: every table that can be read, resolved once into an object of a small class.
-
-A new kind of source is a file with a frozen dataclass that subclasses `Source`, and its line in
-`KINDS` before `SqlSource`, which takes the schemes of all SQLAlchemy dialects. A new format of
-files is a file with an instance of `Format`, and its line in `FORMATS` of formats/file_name.py:
-files on this disk and in object storage, the names of data sets and all messages follow. Both have
-a case in tests/contracts/test_sources_alike.py. `TAKEN` in formats/file_name.py lists in messages
-what a source may be.
-"""
+"""Sources: every table that can be read, resolved once into an object of a small class."""
 
 from __future__ import annotations
 
@@ -31,7 +23,8 @@ from chaffinch.storage.sources.streams import StreamSource
 
 __all__ = ["KINDS", "Source", "source_of"]
 
-# The first that fits is taken; MemorySource accepts every object.
+# The first that fits is taken: SqlSource takes the schemes of all SQLAlchemy dialects, MemorySource
+# every object.
 KINDS: list[type[Source]] = [
     DeltaSource,
     FileSource,

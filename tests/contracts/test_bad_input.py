@@ -13,7 +13,8 @@ import pandas as pd
 import pytest
 
 from chaffinch import InputError
-from chaffinch.tasks.settings.method import rankings
+from chaffinch.tasks.selection.models import MODELS
+from chaffinch.tasks.settings.method import declared, kinds, rankings
 from tests.documents import ROOT
 from tests.refusals import AMOUNTS, chaffinch_here, changed, left_in, select
 from tests.synthetic import N, bad_table
@@ -150,10 +151,13 @@ TASKS = [
         model="KNeighborsClassifier"),
 ]  # fmt: skip
 
+*OTHERS, LAST = [kind for kind in rankings() if declared(kind).traits.takes_weights]
+TAKE_WEIGHTS = f"{', '.join(OTHERS)} or {LAST}"
+
 RANKINGS = [
     bad("ranking without weights", "method anova_f takes no sample weights; leave out the weight "
-        "column 'w', or use correlation, lasso, elastic_net, select_from_model, permutation or "
-        "tree_shap", bad_table(w=1.5), weight="w", method="anova_f", at_command=True),
+        f"column 'w', or use {TAKE_WEIGHTS}", bad_table(w=1.5), weight="w", method="anova_f",
+        at_command=True),
     bad("ranking by a network", "select_from_model needs a model with gains or coefficients but "
         "mlp has none; use permutation, or another model such as lightgbm",
         method="select_from_model", model="mlp", at_command=True),
@@ -242,22 +246,16 @@ DFS = [
     bad("steps of another method", "there is no setting 'steps'; there are n_features, min_score",
         method={"kind": "mission", "steps": 5}),
     bad("weights for dfs", "method dfs takes no sample weights; leave out the weight column 'a', "
-        "or use correlation, lasso, elastic_net, select_from_model, permutation or tree_shap",
-        method="dfs", weight="a", at_command=True),
+        f"or use {TAKE_WEIGHTS}", method="dfs", weight="a", at_command=True),
 ]  # fmt: skip
 
 WORDS = [
-    bad("method", "method must be one of auto, gbmo, flbmo, afs_bm, correlation, anova_f, "
-        "mutual_information, mrmr, relieff, fcbf, jmi, cmim, lasso, elastic_net, "
-        "select_from_model, permutation, tree_shap, mission, dfs, rfe, rfecv, sequential_forward, "
-        "sequential_backward, boruta, particle_swarm, pefs but is 'gmbo'; "
-        "did you mean gbmo?",
+    bad("method", f"method must be one of {', '.join(kinds())} but is 'gmbo'; did you mean gbmo?",
         method="gmbo", at_command=True),
     bad("model", "there is no model 'lightgmb'; did you mean lightgbm?", model="lightgmb"),
     bad("model by its class", "there is no model 'XGBClassifier'; did you mean xgboost?",
         model="XGBClassifier"),
-    bad("model like none", "there is no model 'zzz'; give lightgbm, xgboost, catboost, mlp, "
-        "linear, pefs-network, or the "
+    bad("model like none", f"there is no model 'zzz'; give {', '.join(MODELS)}, or the "
         "name of a classifier or regressor of scikit-learn, such as RandomForestClassifier",
         model="zzz"),
     bad("loss", "loss must be one of absolute_error, log_loss, squared_error or a scikit-learn "

@@ -26,7 +26,9 @@ WITH_SHAP = [name for name, kind in MODELS.items() if kind.offers("shap_values")
 OF_THE_MODEL = {"select_from_model": QUICK, "permutation": QUICK, "tree_shap": WITH_SHAP}
 FILTERS = [name for name in rankings() if name not in OF_THE_MODEL]
 # The model matters to the rankings that ask it; a filter needs it for its refits alone.
-ANY_METHOD = [name for name, kind in MODELS.items() if kind.of_method is None]
+ANY_METHOD = [
+    name for name, kind in MODELS.items() if kind.of_method is None and kind.suits("classification")
+]
 PAIRS = [("gbmo", model) for model in ANY_METHOD]
 PAIRS += [(method, model) for method in ("auto", *MASKED[1:]) for model in QUICK]
 PAIRS += [(name, model) for name, read in OF_THE_MODEL.items() for model in read]

@@ -72,15 +72,22 @@ def write_arff(rows: pd.DataFrame, path: Path) -> None:
 
 
 TEXT = {".csv": csv, ".tsv": tsv, ".txt": tsv, ".csv.gz": csv, ".tsv.gz": tsv, ".txt.gz": tsv}
+# of the other formats: rows, some or all, to one file
+BY_ROWS: dict[str, Callable[[pd.DataFrame, Path], None]] = {
+    ".parquet": pd.DataFrame.to_parquet,
+    ".feather": pd.DataFrame.to_feather,
+    ".orc": lambda rows, path: rows.reset_index(drop=True).to_orc(path),
+    ".arff": write_arff,
+}
 FILES: dict[str, Callable[[Path], None]] = {
     **TEXT,
-    ".parquet": FRAME.to_parquet,
     ".pq": FRAME.to_parquet,
     ".arrow": lambda path: FRAME.to_feather(path, compression="uncompressed"),
-    ".feather": FRAME.to_feather,
-    ".orc": FRAME.to_orc,
-    ".arff": lambda path: write_arff(FRAME, path),
+    **{ending: partial(write, FRAME) for ending, write in BY_ROWS.items()},
 }
+WITHOUT_HEADER = tuple(
+    ending for known in file_name.FORMATS if not known.has_header for ending in known.endings
+)
 
 
 def file(ending: str) -> Callable[[Path], Path]:
@@ -107,12 +114,6 @@ def parts(folder: Path) -> Path:
     return folder / "parts"
 
 
-BY_ROWS: dict[str, Callable[[pd.DataFrame, Path], None]] = {
-    ".parquet": pd.DataFrame.to_parquet,
-    ".feather": pd.DataFrame.to_feather,
-    ".orc": lambda rows, path: rows.reset_index(drop=True).to_orc(path),
-    ".arff": write_arff,
-}
 WHOLE = FRAME["real"] % 1 == 0  # a file of these rows alone looks like whole numbers
 
 
@@ -300,7 +301,7 @@ def test_equal_rows_are_one_dataset_from_every_kind_of_source(
         "polars, lazy",
     }
     is_known = form in with_header or " of " in form
-    assert source.has_header() == (is_known and ".arff" not in form)
+    assert source.has_header() == (is_known and not form.endswith(WITHOUT_HEADER))
     n_columns = len(FRAME.columns)
     without = ("query", "lazy", "data set", "dask", "of Spark", "adbc")
     if not any(word in kind for word in without):
@@ -484,20 +485,20 @@ def test_a_further_kind_of_source_is_one_class_in_the_registry(
     assert result.contract.bytes_in("counted://120").all == table.nbytes
 
 
-def lines_bytes(files: Iterable[tuple[str, Path]]) -> dict[str, int]:
+def toy_bytes(files: Iterable[tuple[str, Path]]) -> dict[str, int]:
     ((_, path),) = files
     table = pa.json.read_json(path)
     return {name: table.column(name).nbytes for name in table.column_names}
 
 
-LINES = Format(
-    name="JSON Lines",
-    listed=".jsonl",
-    endings=(".jsonl",),
+TOY = Format(
+    name="Toy",
+    listed=".toy",
+    endings=(".toy",),
     open=lambda files, *_: OpenTable.of(pa.json.read_json(*files.values())),
     columns=lambda file, name: pa.json.read_json(file).column_names,
     n_rows=lambda file, name: pa.json.read_json(file).num_rows,
-    column_bytes=lines_bytes,
+    column_bytes=toy_bytes,
     has_header=False,
 )
 
@@ -506,15 +507,15 @@ LINES = Format(
 def test_a_further_format_of_files_is_one_line_in_the_table(
     place: Any, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "orders.v2.jsonl"
+    path = tmp_path / "orders.v2.toy"
     FRAME.to_json(path, orient="records", lines=True)
-    with pytest.raises(InputError, match=r"orders.v2.jsonl has no known ending; give a path to"):
+    with pytest.raises(InputError, match=r"orders.v2.toy has no known ending; give a path to"):
         read_source(path)
-    monkeypatch.setattr(file_name, "FORMATS", [*file_name.FORMATS, LINES])
+    monkeypatch.setattr(file_name, "FORMATS", [*file_name.FORMATS, TOY])
     source = check_alike(place(lambda folder: path)(tmp_path, request), tmp_path)
     assert source.has_types()
     assert not source.has_header()
     assert name_of_data_set(source_of(source), None, "--name orders") == "orders.v2"
     assert labels_of([source]) == ["orders.v2"]
-    with pytest.raises(InputError, match=r"^orders.v2.jsonl is JSON Lines by its name, but"):
+    with pytest.raises(InputError, match=r"^orders.v2.toy is Toy by its name, but"):
         shuffle_files([str(path)], tmp_path / "out.parquet", ShuffleSettings())

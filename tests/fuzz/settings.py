@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from chaffinch import AlternativeSettings, ColumnSettings, HistorySettings, ModelSettings
 from chaffinch.tasks.api.select import selected
+from chaffinch.tasks.selection.models import MODELS
 from chaffinch.tasks.settings.constraints import ConstraintSettings, FeatureGroup
 from chaffinch.tasks.settings.identity import NO_CUSTOM_OBJECTS
 from chaffinch.tasks.settings.method import kinds, method_of
@@ -24,11 +25,13 @@ _QUICK: dict[str, dict[str, Any]] = {
     "particle_swarm": {"individuals": 3, "generations": 2},
 }
 _MOST = 60  # of a number that asks for work
-_WORK = ("max_iter", "n_estimators", "num_iterations")
+_WORK = ("max_iter", "n_estimators", "num_iterations", "steps")
 # fmt: off
 _RATES: list[Any] = [-1, 0, 1e308, 1e-308, "x", None, float("nan"), float("inf")]
 _COUNTS: list[Any] = [-1, 0, 1, 2, 10**6, 10**12, "5", "x", None, 2.5, [3], True]
 _PARAMETERS: dict[str, dict[str, list[Any]]] = {
+    name: {"": [1], "a\nb": [1]} for name in MODELS
+} | {
     "lightgbm": {
         "num_leaves": _COUNTS, "learning_rate": _RATES, "n_estimators": _COUNTS, "max_bin": _COUNTS,
         "max_depth": _COUNTS, "min_child_samples": _COUNTS, "num_threads": _COUNTS, "a\nb": [1],
@@ -59,6 +62,7 @@ _PARAMETERS: dict[str, dict[str, list[Any]]] = {
     },
     "linear": {"C": _RATES, "alpha": _RATES, "fit_intercept": [False, "x"], "max_iter": _COUNTS,
                "penalty": ["l1", "l2", "x", None], "solver": ["saga", "x"], "a\nb": [1]},
+    "pefs-network": {"steps": _COUNTS, "hidden_layer_sizes": [[], [2, 2], [10**9], "x"]},
 }
 # fmt: on
 
@@ -129,7 +133,7 @@ def _model(draws: Draws) -> Any:
     name = pick(draws, [*_PARAMETERS])
     known = _PARAMETERS[name]
     asked = {field: pick(draws, known[field]) for field in some(draws, [*known], 2)}
-    return ground.cheap(name).model_dump() | {"parameters": ground.CHEAP[name] | asked}
+    return ground.cheap(name).model_dump() | {"parameters": ground.CHEAP.get(name, {}) | asked}
 
 
 def _columns(draws: Draws) -> dict[str, Any]:

@@ -21,7 +21,13 @@ from chaffinch.tasks.selection.models import (
     scikit_learn,
     xgboost,
 )
-from chaffinch.tasks.selection.models.base import JSON, Model, Parameters, check_rows
+from chaffinch.tasks.selection.models.base import (
+    JSON,
+    Model,
+    Parameters,
+    check_rows,
+    of_other_task,
+)
 from chaffinch.tasks.selection.models.catboost import CatBoostModel as CatBoostModel
 from chaffinch.tasks.selection.models.lightgbm import LightGBMModel as LightGBMModel
 from chaffinch.tasks.selection.models.mlp import NeuralNetwork as NeuralNetwork
@@ -46,7 +52,12 @@ class ModelKind:
     reads_files: bool = False  # it keeps a byte of each value, so that rows may be in files
     imputes: bool = False  # a missing value counts as the mean of the training rows
     of_method: str | None = None  # the only method that it goes with
+    task: Task | None = None  # the only one that it suits; None: both, or the library's check tells
     overflows: bool = False  # sums of very large values would, and their difference be NaN
+
+    def suits(self, task: Task) -> bool:
+        """Return whether its models may be trained for a task."""
+        return self.task in (None, task)
 
     def offers(self, what: str) -> bool:
         """Return whether its models have a method that `Model` leaves open, as "importances"."""
@@ -84,7 +95,10 @@ def check_model(
     name: str, task: Task | None, parameters: Parameters, *, weighted: bool = False
 ) -> None:
     """Raise InputError unless a model of that name suits the task, if known, and its parameters."""
-    kind_of(name).library.check(parameters, name, task, weighted)
+    kind = kind_of(name)
+    if task is not None and not kind.suits(task):
+        raise of_other_task(name, task)
+    kind.library.check(parameters, name, task, weighted)
 
 
 def fit(name: str, rows: Rows, schema: Schema, parameters: Parameters, *, seed: int) -> FittedModel:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from chaffinch.errors import InputError, NotCovered
-from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema
+from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema, Task
 from chaffinch.tasks.selection.models.dense import DenseModel
 from chaffinch.tasks.selection.models.forest import Forest
 
@@ -56,6 +56,13 @@ def choice(*values: str) -> Limit:
     return Limit("one of " + ", ".join(values), lambda value: value in values)
 
 
+_LAYER = whole(1, 65536)
+LAYER_SIZES = Limit(
+    f"a list of at least one layer's size, each {_LAYER.words}",
+    lambda value: (
+        isinstance(value, list | tuple) and len(value) > 0 and all(map(_LAYER.accepts, value))
+    ),
+)
 FLAG = Limit("true or false", lambda value: isinstance(value, bool))
 
 
@@ -72,6 +79,12 @@ def check_parameters(
             raise InputError(
                 f"{model} parameter {name!r} must be {known[name].words} but is {value!r}"
             )
+
+
+def of_other_task(name: str, task: Task) -> InputError:
+    """Return the error of a model that does not predict what the task asks for."""
+    wanted, target = ("regressor", "number") if task == "regression" else ("classifier", "class")
+    return InputError(f"{name} is no {wanted} but the target is a {target}; use one, or linear")
 
 
 def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:

@@ -15,7 +15,7 @@ from chaffinch.errors import InputError
 from chaffinch.tasks.selection.core import Rows, Schema
 from chaffinch.tasks.selection.models.base import (
     JSON,
-    Limit,
+    LAYER_SIZES,
     Parameters,
     check_parameters,
     whole,
@@ -27,14 +27,7 @@ if TYPE_CHECKING:
 
 NAME = "pefs-network"
 _STEPS, _ROWS_OF_A_STEP = 1000, 256  # as many rows as the two masks of PEFS see
-_LAYER = whole(1, 65536)
-_KNOWN = {
-    "steps": whole(1),
-    "hidden_layer_sizes": Limit(
-        f"a list of at least one layer's size, each {_LAYER.words}",
-        lambda value: isinstance(value, list | tuple) and all(map(_LAYER.accepts, value)),
-    ),
-}
+_KNOWN = {"steps": whole(1), "hidden_layer_sizes": LAYER_SIZES}
 
 
 def check(parameters: Parameters, *_: object) -> None:

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from chaffinch.errors import InputError
 from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema
-from chaffinch.tasks.selection.models.mlp import Encoding, adam
+from chaffinch.tasks.selection.models.encoding import Encoding
+from chaffinch.tasks.selection.models.mlp import adam
 from chaffinch.tasks.selection.pefs.distribution import log_losses, squared_losses
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from chaffinch.tasks.selection.masked_loss import BlackBox, MaskEvaluator, linea
 from chaffinch.tasks.selection.masked_loss.linear import LinearMaskedLoss
 from chaffinch.tasks.selection.masked_loss.networks import NetworkMaskedLoss
 from chaffinch.tasks.selection.models import NeuralNetwork, fit, fit_estimator
-from chaffinch.tasks.selection.models.mlp import Encoding
+from chaffinch.tasks.selection.models.encoding import Encoding
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

@@ -6,6 +6,7 @@ import io
 import json
 import threading
 import zipfile
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -31,11 +32,12 @@ from chaffinch.tasks.selection.models import (
     check_model,
     fit,
     fit_estimator,
+    kind_of,
     load,
     packages_of,
     parameter_grid,
 )
-from chaffinch.tasks.selection.models.mlp import Encoding
+from chaffinch.tasks.selection.models.encoding import Encoding
 
 
 def regression(n=120, d=4, seed=0):
@@ -50,6 +52,17 @@ def classes(n=120, d=4):
     return Rows(rows.X, (rows.y > 0).astype(np.int64)), Schema(
         schema.features, schema.n_categories, 2
     )
+
+
+def of_both_tasks(*families):
+    """Return every model, and estimators, with each task that it suits."""
+    suffixes = {"regression": "Regressor", "classification": "Classifier"}
+    found = [(name, task) for name in MODELS for task in suffixes if kind_of(name).suits(task)]
+    return found + [(name + suffixes[task], task) for name in families for task in suffixes]
+
+
+def rows_for(name):
+    return regression() if kind_of(name).suits("regression") else classes()
 
 
 class Doubler(TransformerMixin, BaseEstimator):
@@ -101,6 +114,7 @@ class Doubler(TransformerMixin, BaseEstimator):
             "there is no model 'CatBoostClassifier'; did you mean cat",
         ),
         ("mlp", None, {"hidden_layer_sizes": []}, "must be a list of at least one layer's size"),
+        ("pefs-network", None, {"hidden_layer_sizes": []}, "a list of at least one layer's size"),
         ("mlp", None, {"hidden_layer_sizes": 20}, "must be a list of at least one layer's size"),
         ("mlp", None, {"activation": "tanh"}, "must be one of relu, logistic but is 'tanh'"),
         ("mlp", None, {"alpha": float("nan")}, "a number at least 0 and at most 1e.30 but is nan"),
@@ -118,6 +132,21 @@ class Doubler(TransformerMixin, BaseEstimator):
 def test_what_cannot_work_is_refused_at_once(name, task, parameters, message):
     with pytest.raises(ValueError, match=message):
         check_model(name, task, parameters)
+
+
+@pytest.mark.parametrize(
+    ("of", "other", "message"),
+    [
+        ("classification", "regression", "mlp is no regressor but the target is a number; use one"),
+        ("regression", "classification", "mlp is no classifier but the target is a class; use one"),
+    ],
+)
+def test_a_model_of_one_task_is_refused_for_the_other(of, other, message, monkeypatch):
+    monkeypatch.setitem(MODELS, "mlp", replace(MODELS["mlp"], task=of))
+    for suited in (of, None):
+        check_model("mlp", suited, {})
+    with pytest.raises(ValueError, match=message):
+        check_model("mlp", other, {})
 
 
 @pytest.mark.parametrize(
@@ -179,13 +208,13 @@ def test_seeds_out_of_range_are_refused(seed):
 
 @pytest.mark.parametrize("name", [*MODELS, "ExtraTreesRegressor"])
 def test_the_largest_seed_is_a_seed(name):
-    rows, schema = regression()
+    rows, schema = rows_for(name)
     fit(name, rows, schema, {}, seed=2**32 - 1).predict(rows.X)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_files_of_another_model_are_refused(name):
-    rows, schema = regression()
+    rows, schema = rows_for(name)
     model = fit(name, rows, schema, {}, seed=0)
     narrower = schema.select(np.array([True, True, False, False]))
     with pytest.raises(ValueError, match="has 4 features but the schema 2"):
@@ -195,7 +224,8 @@ def test_files_of_another_model_are_refused(name):
 
 
 def test_an_unknown_kind_of_file_is_refused():
-    with pytest.raises(ValueError, match="one of lightgbm, xgboost, catboost, mlp, sklearn but"):
+    known = ", ".join(dict.fromkeys(kind.model.kind for kind in MODELS.values()))
+    with pytest.raises(ValueError, match=f"one of {known} but is 'pickle'"):
         load("pickle", {}, regression()[1])
 
 
@@ -235,11 +265,10 @@ def test_the_papers_grid_comes_in_a_fixed_order():
     assert second == first | {"min_child_samples": 10}
 
 
-@pytest.mark.parametrize("task", ["regression", "classification"])
-@pytest.mark.parametrize("name", [*MODELS, "RandomForest", "HistGradientBoosting", "KNeighbors"])
+@pytest.mark.parametrize(
+    ("name", "task"), of_both_tasks("RandomForest", "HistGradientBoosting", "KNeighbors")
+)
 def test_the_small_grid_has_at_most_four_candidates(name, task):
-    suffix = "Classifier" if task == "classification" else "Regressor"
-    name = name if name[0].islower() else name + suffix
     candidates = parameter_grid(name, "small", task, 1000)
     assert 1 <= len(candidates) <= 4
     for candidate in candidates:
@@ -366,12 +395,14 @@ def test_encoding_of_a_table_by_hand():
     np.testing.assert_array_equal(encoding.transform(np.array([[5.0, 9, 6]])), [[3, 0, 0, 0, 1]])
 
 
-@pytest.mark.parametrize("name", [*MODELS, "RandomForestRegressor"])
-def test_a_table_without_information_gives_the_mean(name):
+@pytest.mark.parametrize(("name", "task"), of_both_tasks("RandomForest"))
+def test_a_table_without_information_gives_the_mean_or_the_shares_of_the_classes(name, task):
     X = np.column_stack([np.full(50, 0.1), np.full(50, np.nan), np.full(50, 1.0)])
-    y = np.arange(50.0)
-    model = fit(name, Rows(X, y), Schema(("a", "b", "c"), (0, 0, 2)), {}, seed=0)
-    np.testing.assert_allclose(model.predict(X), y.mean(), rtol=0.05)
+    is_number = task == "regression"
+    y, expected = (np.arange(50.0), 24.5) if is_number else (np.arange(50) % 5 // 3, [0.6, 0.4])
+    schema = Schema(("a", "b", "c"), (0, 0, 2), 0 if is_number else 2)
+    predicted = fit(name, Rows(X, y), schema, {}, seed=0).predict(X)
+    np.testing.assert_allclose(predicted, np.broadcast_to(expected, predicted.shape), rtol=0.05)
 
 
 # ------------------------------------------------------------------- estimators of one's own

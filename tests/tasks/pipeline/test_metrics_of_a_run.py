@@ -13,6 +13,7 @@ import chaffinch
 from chaffinch.flows.cli.output import show
 from chaffinch.tasks.reporting import render_report
 from chaffinch.tasks.reporting.text import numbers_alike
+from chaffinch.tasks.statistics.metrics import METRICS
 from tests.synthetic import good_table
 from tests.tasks.reporting.synthetic_report import Page, numbered, synthetic
 from tests.tasks.synthetic_runs import causes, run_of
@@ -39,16 +40,20 @@ def classes(tmp_path_factory):
     return run_of(good_table(), tmp_path_factory.mktemp("store"), target="churned")
 
 
+def check_selected(result, expected) -> None:
+    found = {name: result.metrics[name]["selected"] for name in expected}
+    assert found == pytest.approx(expected)
+
+
 def test_a_regression_has_those_of_scikit_learn_with_its_weights(regression) -> None:
     rows = rows_of_test(regression)
     given = rows["y"], regression.model.predict(rows)
-    assert {name: found["selected"] for name, found in regression.metrics.items()} == pytest.approx(
-        {
-            "r2": metrics.r2_score(*given, sample_weight=rows["weight"]),
-            "rmse": metrics.root_mean_squared_error(*given, sample_weight=rows["weight"]),
-            "mae": metrics.mean_absolute_error(*given, sample_weight=rows["weight"]),
-        }
-    )
+    expected = {
+        "r2": metrics.r2_score(*given, sample_weight=rows["weight"]),
+        "rmse": metrics.root_mean_squared_error(*given, sample_weight=rows["weight"]),
+        "mae": metrics.mean_absolute_error(*given, sample_weight=rows["weight"]),
+    }
+    check_selected(regression, expected)
     for part in ("all_features", "selected"):
         loss = regression.losses["test"][part]
         assert regression.metrics["rmse"][part] == pytest.approx(loss**0.5)
@@ -61,14 +66,13 @@ def test_two_classes_have_those_of_scikit_learn(classes) -> None:
     rows = rows_of_test(classes)
     y, label = rows["churned"], classes.model.predict(rows)
     probability = classes.model.predict_proba(rows)
-    assert {name: found["selected"] for name, found in classes.metrics.items()} == pytest.approx(
-        {
-            "accuracy": metrics.accuracy_score(y, label),
-            "balanced_accuracy": metrics.balanced_accuracy_score(y, label),
-            "roc_auc": metrics.roc_auc_score(y, probability[:, 1]),
-            "log_loss": metrics.log_loss(y, probability),
-        }
-    )
+    expected = {
+        "accuracy": metrics.accuracy_score(y, label),
+        "balanced_accuracy": metrics.balanced_accuracy_score(y, label),
+        "roc_auc": metrics.roc_auc_score(y, probability[:, 1]),
+        "log_loss": metrics.log_loss(y, probability),
+    }
+    check_selected(classes, expected)
     assert classes.metrics["roc_auc"]["constant"] == 0.5
     assert classes.class_shares == pytest.approx(y.value_counts(normalize=True).to_dict())
 
@@ -117,14 +121,15 @@ def test_terminal_and_report_show_them_below_the_losses(classes, tmp_path, capsy
     assert page.text.index("Losses of the two") < page.text.index(CAPTION)
     headings, *rows = page.tables[CAPTION]
     assert headings[1:] == ["All features", "Selected", "Constant", "Selected less all"]
-    assert [row[0] for row in rows] == ["Accuracy", "Balanced accuracy", "ROC AUC", "Log loss"]
+    assert [row[0] for row in rows] == [METRICS[name] for name in classes.metrics]
     for (name, *cells), found in zip(rows, classes.metrics.values(), strict=True):
         values = [found[key] for key in ("all_features", "selected", "constant")]
         assert cells[:3] == numbers_alike(*values)
         (line,) = (line for line in lines if line.startswith(f"│ {name} "))
         assert [cell.strip() for cell in line.strip("│").split("│")] == [name, *cells]
-    assert rows[0][-1] == f"{classes.metrics['accuracy']['difference']:+.4g}"
-    assert rows[3][-1] == f"{classes.metrics['log_loss']['difference_percent']:+.4g} %"
+    last = {row[0]: row[-1] for row in rows}
+    assert last["Accuracy"] == f"{classes.metrics['accuracy']['difference']:+.4g}"
+    assert last["Log loss"] == f"{classes.metrics['log_loss']['difference_percent']:+.4g} %"
     no, yes = classes.class_shares.values()
     shares = f"Classes of the test rows: no ({100 * no:.4g} %), yes ({100 * yes:.4g} %)."
     assert shares in lines

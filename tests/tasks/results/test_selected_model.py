@@ -31,7 +31,12 @@ def select(model="linear", data=None, target="churned", **options):
     )  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=[name for name in MODELS if kind_of(name).of_method is None])
+OF_CLASSES = [
+    name for name, kind in MODELS.items() if kind.of_method is None and kind.suits("classification")
+]
+
+
+@pytest.fixture(scope="module", params=OF_CLASSES)
 def result(request):
     return select(request.param)
 

@@ -40,6 +40,7 @@ from chaffinch.tasks.selection.models.base import (
     combinations,
     native_file,
     nearest,
+    of_other_task,
     own_name,
 )
 from chaffinch.tasks.selection.models.dense import DenseModel
@@ -279,10 +280,8 @@ def check_task(estimator: Any, task: Task) -> None:
     from sklearn.base import is_classifier, is_regressor
 
     name = type(estimator).__name__
-    if task == "regression" and not is_regressor(estimator):
-        raise InputError(f"{name} is no regressor but the target is a number; use one, or linear")
-    if task == "classification" and not is_classifier(estimator):
-        raise InputError(f"{name} is no classifier but the target is a class; use one, or linear")
+    if not (is_regressor if task == "regression" else is_classifier)(estimator):
+        raise of_other_task(name, task)
     if task == "classification" and not _gives_probabilities(estimator):
         inner = "..." if hasattr(estimator, "estimators") else f"{name}()"
         raise InputError(
