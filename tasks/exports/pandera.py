@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -81,7 +82,7 @@ def to_pandera(
 def _check(check: Any, feature: KeptFeature, *, with_numbers: bool) -> Any:
     if feature.categories is not None:
         untyped = _untyped(feature.categories) if with_numbers else ()
-        return check.isin([*feature.categories, *untyped])
+        return check.isin([*feature.categories, *untyped, *_spelled(feature.categories)])
     if feature.values == "boolean":
         return check.isin([True, False])
     return check.in_range(-LARGEST, LARGEST)
@@ -98,3 +99,16 @@ def _untyped(categories: Sequence[str]) -> list[Any]:
             values.append(int(text))
         originals += [value for value in values if as_text(value) == text][:1]
     return originals
+
+
+def _spelled(categories: Sequence[str]) -> list[str]:
+    """Return other texts of the same numbers, booleans and dates, which a table may hold."""
+    others: list[str] = []
+    for text in categories:
+        if text in ("true", "false"):
+            others += [text.title(), text.upper()]
+        elif re.fullmatch(r"0|-?[1-9]\d*", text):
+            others.append(f"{text}.0")
+        elif re.fullmatch(r"\d{4}-\d\d-\d\d", text):
+            others.append(f"{text} 00:00:00")
+    return others

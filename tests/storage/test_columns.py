@@ -99,7 +99,11 @@ def test_codes_do_not_depend_on_the_order_of_rows(values: list[str | None], rand
         ([2.5, -1.0, 1e300], ["-1", "2.5", "1e+300"]),
         ([True, False], ["false", "true"]),
         ([2**62 + 1, 2**62], [str(2**62), str(2**62 + 1)]),
-        ([datetime.date(2024, 2, 1)], ["2024-02-01 00:00:00.000000"]),
+        ([datetime.date(2024, 2, 1)], ["2024-02-01"]),
+        (
+            [datetime.datetime(2024, 2, 1, 8), datetime.datetime(2024, 2, 1)],
+            ["2024-02-01", "2024-02-01 08:00:00"],
+        ),
     ],
 )
 def test_named_categorical_numbers_become_texts_sorted_by_value(

@@ -141,7 +141,7 @@ def test_categories_stay_as_they_are_written(tmp_path: Path, before: int) -> Non
     kinds = [pa.int64(), pa.float64(), pa.bool_(), pa.date32(), pa.string(), pa.string()]
     assert read_source(path).schema.types == kinds
     table = read_source(path, [*names, "no such column"])
-    assert table.schema.types == [*[pa.string()] * 3, pa.date32(), *[pa.string()] * 2]
+    assert table.schema.types == [pa.string()] * 6
     assert [str(value) for value in table.slice(before, 1).to_pylist()[0].values()] == (
         row.strip().split(",")
     )

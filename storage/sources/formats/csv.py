@@ -135,14 +135,14 @@ _NEARLY = 1e-6  # a product by 1,000 is rounded
 # pandas takes two words for missing that pyarrow does not
 _MISSING = [*pa.csv.ConvertOptions().null_values, "None", "<NA>"]
 _TRUTH = [*pa.csv.ConvertOptions().true_values, *pa.csv.ConvertOptions().false_values]
-# The types of columns, in the order in which they are tried. Categories of numbers stay text.
+# The types of columns, in the order in which they are tried. Categories stay text,
+# but for dates of a format that is given.
 _Kinds = tuple[pa.DataType, ...]
 _DATES: _Kinds = (
     pa.date32(),
     *(pa.timestamp(unit, zone) for zone in (None, "UTC") for unit in ("s", "ns")),
 )
 _KINDS: _Kinds = (pa.null(), pa.int64(), pa.float64(), pa.bool_(), *_DATES, pa.string())
-_KINDS_OF_CATEGORIES: _Kinds = (pa.null(), *_DATES, pa.string())
 
 
 def _read(
@@ -311,11 +311,12 @@ def _read_typed(
     with first.batches(guess) as batches:
         kinds = [
             _types_from(
-                _KINDS_OF_CATEGORIES if field.name in categorical else _KINDS,
+                of_categories if field.name in categorical else _KINDS,
                 field.type if is_usual else pa.null(),
             )
             for field in batches.schema  # of the first block
         ]
+    of_categories = (pa.null(), *(_DATES if options.date_format else ()), pa.string())
     empty = pa.table({name: pa.nulls(0) for name in names})
     while True:
         rows = SpilledRows(aside, lambda tables: pa.concat_tables([*tables] or [empty]))
