@@ -431,6 +431,15 @@ def test_arff_has_numbers_categories_and_dates(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("names", [("grün", "rot"), ("大", "~小"), ("~fc~", "a b"), ("Ü%", "\\x")])
+def test_arff_in_utf_8_keeps_its_names(tmp_path: Path, names: tuple[str, str]) -> None:
+    one, two = (f"'{name}'" for name in names)
+    head = f"% größe\n@relation x\n@attribute {one} real\n@attribute c {{{one},{two}}}"
+    path = write(tmp_path / "x.arff", f"{head}\n@data\n1,{two}\n2,{one}\n")
+    assert read_source(path).to_pydict() == {names[0]: [1, 2], "c": [names[1], names[0]]}
+    assert column_names(path) == [names[0], "c"]
+
+
 SMALL = {
     "x.arff": [
         ("", r"it has no @data"),
