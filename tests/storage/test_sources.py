@@ -340,7 +340,7 @@ BAD_TEXT = {
     "a mark of Excel alone": ("x.csv", "sep=;\n", r"x.csv is empty"),
     "too many below a mark": ("x.csv", "sep=;\na;b\n1;2\n1;2;3\n", r"row 2 of x.csv must have 2 "),
     "header not UTF-8": ("x.csv", b"caf\xe9,b\n1,2\n", r"the header of x.csv is not UTF-8"),
-    "UTF-16": ("x.csv", "a,b\n1,2\n".encode("utf-16"), r"header of x.csv is not UTF-8"),
+    "UTF-16": ("x.csv", "a,b\n1,2\n".encode("utf-16"), r"begins with the mark of UTF-16; give its"),
     "UTF-16 without a mark": (
         "x.csv",
         "a,b\n1,2\n".encode("utf-16le"),

@@ -1,5 +1,6 @@
 """Options behind the path of delimited text say how its numbers, dates and words are written."""
 
+import gzip
 from datetime import date, datetime
 from pathlib import Path
 
@@ -148,3 +149,19 @@ def test_a_mark_of_utf_8_contradicts_another_encoding(tmp_path: Path) -> None:
     path.write_text("größe,b\n1,2\n", encoding="utf-8-sig")
     with pytest.raises(InputError, match=r"^x.csv begins with the mark of UTF-8; leave out encod"):
         source_of(f"{path}#encoding=cp1252").read()
+
+
+@pytest.mark.parametrize("order", ["le", "be"])
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "tsv"])
+@pytest.mark.parametrize("option", ["", "#encoding=cp1252"])
+def test_a_mark_of_utf_16_says_which_encoding_to_give(
+    tmp_path: Path, order: str, ending: str, option: str
+) -> None:
+    mark = "\N{ZERO WIDTH NO-BREAK SPACE}"
+    rows = f"{mark}größe\tb\n1\tü\n" if ending == "tsv" else f"{mark}größe,b\n1,ü\n"
+    written = rows.encode(f"utf-16-{order}")
+    path = tmp_path / f"x.{ending}"
+    path.write_bytes(gzip.compress(written) if ending.endswith("gz") else written)
+    with pytest.raises(InputError, match=rf"^x.{ending} begins with .*x.{ending}#encoding=utf-16$"):
+        source_of(f"{path}{option}").read()
+    assert source_of(f"{path}#encoding=utf-16").read().to_pydict() == {"größe": [1], "b": ["ü"]}

@@ -66,6 +66,15 @@ def _read_header(file: Any, name: str, options: TextOptions) -> _Header:
         ending = f"{Path(name).suffix.lower()}.gz"
         raise InputError(f"{name} is compressed by gzip; rename it so that it ends in {ending}")
     packed = gzip.GzipFile(fileobj=file) if name.lower().endswith(".gz") else file
+    with _unpacking(name):
+        mark = packed.read(2)
+        packed.seek(0)
+    codec = codecs.lookup(options.encoding).name
+    if mark in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) and not codec.startswith("utf-16"):
+        raise InputError(
+            f"{name} begins with the mark of UTF-16; give its encoding, as in {name}"
+            "#encoding=utf-16"
+        )
     encoding = "utf-8-sig" if options.is_utf8 else options.encoding
     # bytes after the header that are not UTF-8 raise when the rows are read
     text = io.TextIOWrapper(packed, encoding, errors="surrogateescape", newline="")
