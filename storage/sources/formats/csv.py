@@ -31,7 +31,7 @@ import pyarrow.csv
 
 from chaffinch.errors import InputError, StorageError, raise_if_out_of_memory
 from chaffinch.storage.column_names import check_columns
-from chaffinch.storage.sources.formats.text_options import TextOptions
+from chaffinch.storage.sources.formats.text_options import TextOptions, are_perhaps_thousands
 from chaffinch.storage.sources.source import Format, OpenTable, check_same_columns
 from chaffinch.storage.spilled import SpilledRows
 
@@ -316,6 +316,7 @@ def _read_typed(
         for types in ({}, dict.fromkeys(names, pa.string()))
     )
     # a guess by the usual spelling is none of another
+    of_categories = (pa.null(), *(_DATES if options.date_format else ()), pa.string())
     is_usual = not (options.has_own_numbers or options.date_format)
     with first.batches(guess) as batches:
         kinds = [
@@ -325,7 +326,6 @@ def _read_typed(
             )
             for field in batches.schema  # of the first block
         ]
-    of_categories = (pa.null(), *(_DATES if options.date_format else ()), pa.string())
     empty = pa.table({name: pa.nulls(0) for name in names})
     while True:
         rows = SpilledRows(aside, lambda tables: pa.concat_tables([*tables] or [empty]))
@@ -365,7 +365,7 @@ def _converted(
         return pa.nulls(len(texts), kinds[0]), kinds
     for place, kind in enumerate(kinds[:-1]):
         with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):  # no text becomes null
-            values = _as(_usual(texts, kind, options), kind)
+            values = _as(_usual(texts, kind, options), kind, options)
             if pa.types.is_integer(kind) and _have_leading_zeros(texts):
                 break
             return values, kinds[place:]
@@ -398,7 +398,7 @@ def _dates(texts: pa.StringArray, form: str, unit: str) -> pa.Array:
     return dates
 
 
-def _as(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
+def _as(texts: pa.StringArray, kind: pa.DataType, options: TextOptions) -> pa.Array:
     """Return texts in a type; raise ArrowInvalid if a text is not of it, or may lose digits."""
     if pa.types.is_boolean(kind):
         is_word = pc.is_in(texts.drop_null(), pa.array(_TRUTH))
@@ -416,7 +416,8 @@ def _as(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
         largest = 0.0 if ends["max"] is None else max(-ends["min"], ends["max"])
         if 2.0**53 <= largest < math.inf:  # what is infinite is refused as such
             raise pa.ArrowInvalid("perhaps a whole number of more digits")
-        if largest < 1000 and _are_thousandths(values) and are_perhaps_thousands(texts):
+        is_sure = largest >= 1000 or options.decimal != "."
+        if not is_sure and _are_thousandths(values) and are_perhaps_thousands(texts):
             raise pa.ArrowInvalid("perhaps whole numbers with points as marks of thousands")
     return values
 
@@ -424,15 +425,6 @@ def _as(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
 def _are_thousandths(values: pa.Array) -> bool:
     thousands = 1000 * values.drop_null().to_numpy()
     return bool((np.abs(thousands - np.rint(thousands)) < _NEARLY).all())
-
-
-def are_perhaps_thousands(numbers: pa.Array) -> bool:
-    """Return whether some text ends in a zero after a point, and another is whole without one.
-
-    So are 2.560 and 806 where the point marks thousands; no program writes decimals so.
-    """
-    forms = (r"^\s*[+-]?[1-9]\d{0,2}\.\d\d0\s*$", r"^\s*[+-]?[1-9]\d{0,2}\s*$")
-    return all(pc.any(pc.match_substring_regex(numbers, form)).as_py() for form in forms)
 
 
 def _have_leading_zeros(whole_numbers: pa.StringArray) -> bool:
