@@ -52,7 +52,7 @@ _UNITS = (
 )
 _GROUPED = r"\d[,.'’‘_٬\p{Zs}]\d{3}(?:\D|$)"  # noqa: RUF001
 _PLAINLY = "write them as plain numbers"
-_UNIT_OF, _CURRENCY_OF = "a unit", "a currency"
+_UNIT_OF, _CURRENCY_OF, _PERCENT_OF = "a unit", "a currency", "percent signs"
 _IN_MARKS = rf"^\s*[+-]?{NUMBER_IN_MARKS}\s*$"
 _MULTIPLE = r"\s*(?i:k|m|mio|mn|b|bn)\s*"  # of what a number is written in
 # Beside plain numbers, as in 12 and 12B of flats, a letter is of a code; 1K and 2M are numbers.
@@ -293,7 +293,8 @@ def _spelling(text: str, numbers: pa.Array) -> tuple[str, str]:
             return kinds[0] if kinds else kind, how
         kinds.append(kind)
         made += f".{call}"
-        left = pc.replace_substring_regex(left, pattern, to)
+        # marks of thousands are none before an exponent, but are before a sign of per cent
+        left = pc.replace_substring_regex(left, pattern, "" if kind == _PERCENT_OF else to)
         example = pc.replace_substring_regex(pa.array([example]), pattern, to)[0].as_py()
     fit = marks_of(left)
     has_comma = pc.any(pc.match_substring(left, ",")).as_py()
@@ -326,7 +327,7 @@ def _step(text: str) -> tuple[str, str, str, str]:
     if sign := _part(text, _PERCENT):
         power = "e-3" if sign == "‰" else "e-2"  # only of what has the sign
         call = rf"str.replace(r'\s*{sign}', {power!r}, regex=True)"
-        return "percent signs", call, f"{_BLANK}*{sign}", power
+        return _PERCENT_OF, call, f"{_BLANK}*{sign}", power
     if sign := _part(text, _CURRENCY):
         return _CURRENCY_OF, f"str.replace({sign!r}, '')", re.escape(sign), ""
     if "(" in text:

@@ -9,6 +9,8 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from chaffinch.errors import InputError
 from chaffinch.storage.datasets.column_types import CATEGORY, OTHER, TIMESTAMP, type_columns
@@ -43,6 +45,7 @@ SPELLINGS = {
     **dict.fromkeys(["$2100", "2100 €", "USD 2100", "$2,100", "R$ 2100", "£2100"], 2100.0),
     **dict.fromkeys(["12.-", "12.- "], 12.0),
     **dict.fromkeys(["21%", "21 %", "21\N{NO-BREAK SPACE}%", "210‰"], 0.21),
+    **dict.fromkeys(["13,214.5 %", "13'214,5%", "13 214,5 %"], 132.145),
     **dict.fromkeys(["12\N{NO-BREAK SPACE}", "\N{ZERO WIDTH NO-BREAK SPACE}12", "12 kg"], 12.0),
     **dict.fromkeys(["\N{ARABIC-INDIC DIGIT ONE}\N{ARABIC-INDIC DIGIT TWO}", "12km"], 12.0),
 }
@@ -71,6 +74,34 @@ def offered(message: str, texts: list[str]) -> list[tuple[str, list[float]]]:
     ways = re.findall(r"as (column\.\S.*?) does in pandas(?:, or add (#\S+) to the path)?", message)
     given = {"column": pd.Series(texts)}
     return [(option, eval(code, given).tolist()) for code, option in ways]  # noqa: S307
+
+
+@given(
+    numbers=st.lists(st.integers(-(10**9), 10**9), min_size=3, max_size=9, unique=True),
+    n_decimals=st.integers(0, 4),
+    decimal=st.sampled_from(".,"),
+    thousands=st.sampled_from(["", *",. '_", "\N{NO-BREAK SPACE}"]),
+    form=st.sampled_from(["{}", "{} kg", "{} %", "{} €", "CHF {}"]),
+)
+def test_one_of_the_ways_offered_makes_the_numbers_that_were_written(
+    numbers: list[int], n_decimals: int, decimal: str, thousands: str, form: str
+) -> None:
+    assume(decimal != thousands)
+    plain = [f"{number / 10**n_decimals:,.{n_decimals}f}" for number in numbers]
+    marks = str.maketrans({",": thousands, ".": decimal})
+    texts = [form.format(text.translate(marks)) for text in plain]
+    power = "e-2" if "%" in form else ""
+    written = [float(f"{text.replace(',', '')}{power}") for text in plain]
+    try:
+        column = typed(texts)
+    except InputError as error:
+        ways = offered(str(error), texts)
+        assert any(made == written for _, made in ways)
+        assert len(ways) <= 2
+    else:  # as decimals, which nothing but their number shows that they are none
+        as_points = thousands == "." and not n_decimals
+        assert form == "{}"
+        assert column.to_pylist() == written or as_points
 
 
 MARKS = {

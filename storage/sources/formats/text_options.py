@@ -158,9 +158,8 @@ def marks_of(texts: pa.Array | pa.ChunkedArray) -> list[TextOptions]:
         if decimal != mark and (decimal in marks or (decimal == ".") == (mark != "."))
     ]
     found = [own for own in options if _are_all(texts, own.number)]
-    sure = [own for own in found if not are_perhaps_thousands(texts, own.decimal)] or found
-    usual = [own for own in sure if not own.has_own_numbers]
-    return usual or sorted(sure, key=lambda own: own.decimal, reverse=True)
+    sure = [own for own in found if not are_perhaps_thousands(texts, own.decimal)]
+    return sorted(sure or found, key=lambda own: own.decimal, reverse=True)
 
 
 def are_perhaps_thousands(numbers: pa.Array | pa.ChunkedArray, mark: str = ".") -> bool:
