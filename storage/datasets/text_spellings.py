@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from chaffinch.errors import InputError
 from chaffinch.storage.sources.formats.text_options import (
+    IN_MARKS,
     NUMBER_IN_MARKS,
     TextOptions,
     are_perhaps_thousands,
@@ -53,7 +54,6 @@ _UNITS = (
 _GROUPED = r"\d[,.'’‘_٬\p{Zs}]\d{3}(?:\D|$)"  # noqa: RUF001
 _PLAINLY = "write them as plain numbers"
 _UNIT_OF, _CURRENCY_OF, _PERCENT_OF = "a unit", "a currency", "percent signs"
-_IN_MARKS = rf"^\s*[+-]?{NUMBER_IN_MARKS}\s*$"
 _MULTIPLE = r"\s*(?i:k|m|mio|mn|b|bn)\s*"  # of what a number is written in
 # Beside plain numbers, as in 12 and 12B of flats, a letter is of a code; 1K and 2M are numbers.
 _LETTERED_CODE = r"^\s*\d+[A-JLN-Z]\s*$"
@@ -237,7 +237,7 @@ def _refuse_numbers(
     name: str, codes: pa.Array, texts: pa.Array, is_meant: NDArray[np.bool_], numbers: pa.Array
 ) -> NoReturn:
     # $5 and 1,234 show more than 4,5 does
-    odd, in_groups = ~_matches(texts, _IN_MARKS), _matches(texts, _GROUPED)
+    odd, in_groups = ~_matches(texts, IN_MARKS), _matches(texts, _GROUPED)
     shown = next(some for some in (is_meant & odd, is_meant & in_groups, is_meant) if some.any())
     row, text = _first(codes, texts, shown)
     marks, how = _spelling(text, numbers)
@@ -284,8 +284,8 @@ def _spelling(text: str, numbers: pa.Array) -> tuple[str, str]:
         return "digits of another script", f"{_PLAINLY}, as column.map(float) does in pandas"
     kinds: list[str] = []
     made, left, example = "column", numbers, text
-    while (place := pc.index(pc.match_substring_regex(left, _IN_MARKS), False).as_py()) >= 0:
-        odd = example if not _has(example, _IN_MARKS) else left[place].as_py()
+    while (place := pc.index(pc.match_substring_regex(left, IN_MARKS), False).as_py()) >= 0:
+        odd = example if not _has(example, IN_MARKS) else left[place].as_py()
         kind, call, pattern, to = _step(odd)
         if kind in kinds or not call:  # several units, or several marks as in - 38.1 %
             are_several = kind in kinds and kind in (_UNIT_OF, _CURRENCY_OF)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import date, datetime
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,6 +19,8 @@ from chaffinch.tasks.exports.exported import STORE, Exportable, Exported
 
 if TYPE_CHECKING:
     from pandera.api.dataframe.container import DataFrameSchema
+
+_DAY = r"\d{4}-\d\d-\d\d"
 
 
 def to_pandera(
@@ -89,7 +92,7 @@ def _check(check: Any, feature: KeptFeature, *, with_numbers: bool) -> Any:
 
 
 def _untyped(categories: Sequence[str]) -> list[Any]:
-    """Return the numbers and booleans among categories, which a table may hold as such."""
+    """Return the numbers, booleans and dates among categories, which a table may hold as such."""
     originals: list[Any] = []
     for text in categories:
         values: list[Any] = [True, False]
@@ -98,6 +101,10 @@ def _untyped(categories: Sequence[str]) -> list[Any]:
         with suppress(ValueError):
             values.append(int(text))
         originals += [value for value in values if as_text(value) == text][:1]
+        if re.match(_DAY, text):
+            with suppress(ValueError):
+                originals.append(datetime.fromisoformat(text))
+                originals.append(date.fromisoformat(text))  # unless it has a time
     return originals
 
 
@@ -109,6 +116,6 @@ def _spelled(categories: Sequence[str]) -> list[str]:
             others += [text.title(), text.upper()]
         elif re.fullmatch(r"0|-?[1-9]\d*", text):
             others.append(f"{text}.0")
-        elif re.fullmatch(r"\d{4}-\d\d-\d\d", text):
+        elif re.fullmatch(_DAY, text):
             others.append(f"{text} 00:00:00")
     return others

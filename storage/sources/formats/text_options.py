@@ -29,7 +29,7 @@ _DIGITS = (
     rf"|\p{{Nd}}+)(?:{_POINT}\p{{Nd}}*)?|{_POINT}\p{{Nd}}+"
 )
 NUMBER_IN_MARKS = rf"(?:{_DIGITS})(?:[eE][+-]?\d+)?"  # of any kind, without a sign
-_IN_MARKS = rf"^\s*[+-]?{NUMBER_IN_MARKS}\s*$"
+IN_MARKS = rf"^\s*[+-]?{NUMBER_IN_MARKS}\s*$"
 
 _DECIMALS = range(1, 7)  # of a number that stands for a missing value
 
@@ -108,7 +108,7 @@ class TextOptions:
         """
         is_number = pc.match_substring_regex(column, self.number)
         are_numbers = 2 * (pc.sum(is_number).as_py() or 0) > len(column) - column.null_count
-        like = pc.match_substring_regex(column, _IN_MARKS if are_numbers else _USUAL)
+        like = pc.match_substring_regex(column, IN_MARKS if are_numbers else _USUAL)
         is_other = pc.and_not(like, is_number)
         if pc.any(is_other).as_py():
             value = column[place := pc.index(is_other, True).as_py()].as_py()

@@ -2,6 +2,7 @@
 
 import warnings
 
+import pandas as pd
 import pandera.pandas as pandera
 import polars
 import pytest
@@ -70,14 +71,16 @@ def test_what_the_contract_takes_passes_too(change, exported):
     to_pandera(exported).validate(table, lazy=True)
 
 
-def test_the_text_that_was_selected_from_passes(tmp_path):
+def test_the_text_and_dates_that_were_selected_from_pass(tmp_path):
     table = good_table(300).assign(
         version=[("1.0", "2.0", "3.0")[i % 3] for i in range(300)],
         yes=[("TRUE", "FALSE")[i % 2] for i in range(300)],
         day=[("2024-01-01", "2024-01-02")[i % 2] for i in range(300)],
         at=[("2024-01-01 08:00:00", "2024-01-02 09:30:00")[i // 2 % 2] for i in range(300)],
     )
-    texts = ["version", "yes", "day", "at"]
+    table["time"] = pd.to_datetime(table["at"])
+    table["date"] = table["time"].dt.date
+    texts = ["version", "yes", "day", "at", "time", "date"]
     table.to_csv(tmp_path / "x.csv", index=False)
     for data in (table, tmp_path / "x.csv"):
         result = chaffinch.select(
@@ -85,6 +88,8 @@ def test_the_text_that_was_selected_from_passes(tmp_path):
             columns={"categorical": texts}, store=tmp_path / "store",
         )  # fmt: skip
         to_pandera(result).validate(table, lazy=True)
+        to_pandera(result).to_yaml(tmp_path / "x.yaml")
+        pandera.DataFrameSchema.from_yaml(tmp_path / "x.yaml").validate(table, lazy=True)
         new = table.assign(version="4.0", day="2024-01-03", yes="maybe")
         with pytest.raises(SchemaErrors) as caught:
             to_pandera(result).validate(new, lazy=True)
