@@ -97,7 +97,7 @@ def _are_codes(texts: pa.Array) -> bool:
 
 
 def _as_if_typed(texts: pa.Array) -> pa.Array:
-    """Return categories in the form they would have if the source held numbers or booleans.
+    """Return categories in the form they would have if the source held numbers, booleans or dates.
 
     They stay unchanged if a program would not write the values so, or if two would become equal.
     """
@@ -105,10 +105,17 @@ def _as_if_typed(texts: pa.Array) -> pa.Array:
         typed = pc.utf8_lower(texts)
     elif all_match(texts, NUMBER):
         typed = pa.array(map(_as_number, texts.to_pylist()), texts.type)
+    elif (times := iso_times(texts)) is not None:
+        typed = _days_or_times(times)
     else:
         return texts
     is_one_for_one = pc.count_distinct(typed).as_py() == len(texts)
     return typed if is_one_for_one else texts
+
+
+def _days_or_times(times: pa.Array) -> pa.Array:
+    """Return times as text, such as 2024-01-31, or 2024-01-31 08:00:00 unless it is midnight."""
+    return pc.replace_substring_regex(times.cast(pa.string()), r"( 00:00:00)?\.0+$", "")
 
 
 def _as_number(text: str) -> str | None:
@@ -229,9 +236,10 @@ def type_columns(
     beyond 2^53, where float64 would make one of two. A column without any value is float64. A
     category declared by the source stays one.
 
-    Categories keep their text, unless every value is a number as programs write it, or a boolean.
-    Then they get the text of that number or boolean, so that 1.0 is 1 and True is true. Categories
-    are sorted by value where all are numbers, else by code point; none is unused. Timestamps are
+    Categories keep their text, unless every value is a number as programs write it, a boolean or an
+    ISO date. Then they get the text of that value, so that 1.0 is 1, True is true, and a midnight
+    is its day, such as 2024-01-31, for sources with types write the same rows so. Categories are
+    sorted by value where all are numbers, else by code point; none is unused. Timestamps are
     truncated to microseconds.
 
     InputError, with rows counted from 1 in source order, if a named column does not exist or is
@@ -331,7 +339,7 @@ def _typed(
         except pa.ArrowInvalid:
             return _other(source, "timestamp beyond the years that microseconds can count")
         if categorical:
-            values = values.cast(pa.string())
+            values = _days_or_times(values)
     else:
         return _other(source, str(kind))
     if values.null_count == len(values):

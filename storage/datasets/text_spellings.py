@@ -9,6 +9,7 @@ values. Both are refused, with a remedy that loses nothing. Dates are read where
 from __future__ import annotations
 
 import re
+import unicodedata
 from datetime import datetime
 from typing import NoReturn
 
@@ -18,36 +19,41 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from chaffinch.errors import InputError
-from chaffinch.storage.sources.formats.csv import are_perhaps_thousands
+from chaffinch.storage.sources.formats.text_options import (
+    IN_MARKS,
+    NUMBER_IN_MARKS,
+    TextOptions,
+    are_perhaps_thousands,
+    literal,
+    marks_of,
+)
 
 _BLANK = r"[\s\p{Z}\x{FEFF}\x{200B}]"
-_COMMAS = r"^\s*[+-]?(\d*,\d+|\d{1,3}(\.\d{3})+,\d+|\d{1,3}(,\d{3})+(\.\d+)?)\s*$"
 _IN_THOUSANDS = r"^\s*[+-]?(0|[1-9]\d{0,2}(\.\d{3})?)\s*$"
 _CURRENCY = r"(?:[A-Z]{0,2}\p{Sc}|(?i:USD|EUR|GBP|CHF|JPY|CNY|INR|BRL|AUD|CAD|PLN|kr\.?|zł|Rs\.?))"
 _PERCENT = "[%‰٪％]"  # noqa: RUF001 - all of them are meant
 _MINUS = "[\N{MINUS SIGN}\N{EN DASH}\N{FULLWIDTH HYPHEN-MINUS}]"
-_MARK = r"[,.'’‘_٬\p{Zs}]"  # of thousands  # noqa: RUF001
-_POINT = "[.,\N{ARABIC DECIMAL SEPARATOR}]"
-_DIGITS = (
-    rf"(?:[\p{{Nd}}]{{1,3}}(?:{_MARK}\p{{Nd}}{{3}})+|\p{{Nd}}{{1,2}}(?:,\p{{Nd}}{{2}})+,\p{{Nd}}{{3}}"
-    rf"|\p{{Nd}}+)(?:{_POINT}\p{{Nd}}*)?|{_POINT}\p{{Nd}}+"
-)
-_BODY = rf"(?:{_DIGITS})(?:[eE][+-]?\d+)?"
 _SIGN = rf"(?:[+-]|{_MINUS})?"
-_THOUSANDS, _GROUPED = "marks of thousands", rf"\d{_MARK}\d{{3}}"
 _LIKE_NUMBER = (
-    rf"^{_BLANK}*{_SIGN}{_BLANK}*(?:{_CURRENCY}{_BLANK}*)?(?:{_SIGN}{_BLANK}*{_BODY}"
-    rf"|\({_BLANK}*(?:{_CURRENCY}{_BLANK}*)?{_BODY}{_BLANK}*(?:{_CURRENCY}|{_PERCENT})?\))"
+    rf"^{_BLANK}*{_SIGN}{_BLANK}*(?:{_CURRENCY}{_BLANK}*)?(?:{_SIGN}{_BLANK}*{NUMBER_IN_MARKS}"
+    rf"|\({_BLANK}*(?:{_CURRENCY}{_BLANK}*)?{NUMBER_IN_MARKS}{_BLANK}*(?:{_CURRENCY}|{_PERCENT})?\))"
     rf"{_BLANK}*(?:{_CURRENCY}|{_PERCENT})?{_BLANK}*(?:-|{_MINUS})?{_BLANK}*$"
 )
 # groups of three digits of one length, as in telephone numbers
 _GROUPED_CODE, _LEAST_CODE = r"^\d{3}(?:[ \x{A0}]\d{3})+$", 11
-_WITH_UNIT = r"^\s*[+-]?(?:0|[1-9]\d*)(?:[.,]\d+)?(?P<unit>\s*[\p{L}°µ/²³]+)\s*$"
+_UNIT = rf"{_BLANK}*[\p{{L}}°µ/²³]+"
+_WITH_UNIT = (
+    rf"^\s*[+-]?(?:0|[1-9]\d*|[1-9]\d{{0,2}}(?:[,.'’_\p{{Zs}}]\d{{3}})+)(?:[.,]\d+)?"
+    rf"(?P<unit>{_UNIT})\s*$"
+)
 # Units that a column may mix, or few values have without a blank; letters for thousands and more.
 _UNITS = (
-    r"^\s*(?:k|K|M|Mio|bn|[kmµ]?g|lbs?|oz|[kcm]?m|mi|ft|in|m?s|sec|min|h|hrs?|days?|[kKMGT]?B|m?l|k?W)"
+    rf"^{_BLANK}*(?:k|K|M|Mio|bn|[kmµ]?g|lbs?|oz|[kcm]?m|mi|ft|in|m?s|sec|min|h|hrs?|days?|[kKMGT]?B|m?l|k?W)"
     r"\s*$"
 )
+_GROUPED = r"\d[,.'’‘_٬\p{Zs}]\d{3}(?:\D|$)"  # noqa: RUF001
+_PLAINLY = "write them as plain numbers"
+_UNIT_OF, _CURRENCY_OF, _PERCENT_OF = "a unit", "a currency", "percent signs"
 _MULTIPLE = r"\s*(?i:k|m|mio|mn|b|bn)\s*"  # of what a number is written in
 # Beside plain numbers, as in 12 and 12B of flats, a letter is of a code; 1K and 2M are numbers.
 _LETTERED_CODE = r"^\s*\d+[A-JLN-Z]\s*$"
@@ -118,6 +124,11 @@ def are_iso_dates(texts: pa.Array, ordered: bool = False) -> NDArray[np.bool_]:
     return is_iso if is_mostly and is_iso.mean() > 0.5 else np.zeros(len(texts), dtype=bool)
 
 
+def stands_for_missing(text: str) -> bool:
+    """Return whether a text among dates is a word for a missing value, or a day that is none."""
+    return _has(text, _PLACEHOLDER) or (_has(text, f"^{_ISO_DAY}$") and not _is_time(text))
+
+
 def _are_mostly(is_date: NDArray[np.bool_], texts: pa.Array, ordered: bool) -> bool:
     """Return whether texts are dates but for a few.
 
@@ -148,8 +159,8 @@ def refuse_points_of_thousands(name: str, codes: pa.Array, texts: pa.Array) -> N
         raise InputError(
             f"column {name!r} seems to be written with points as marks of thousands, such as "
             f"{text!r} in row {row}",
-            "write plain numbers, as column.str.replace('.', '').astype(float) does in pandas, or "
-            "name the column as numeric if these are decimal points",
+            f"{_spelling(text, texts)[1]}, or name the column as numeric if these are decimal "
+            "points",
         )
 
 
@@ -184,11 +195,12 @@ def refuse_spelling(
     refused in any case.
     """
     if must_hold_numbers:
-        _refuse_text(name, codes, texts, ~is_number, "leave it out of numeric")
+        is_like = is_number | _matches(texts, _LIKE_NUMBER)
+        _refuse_text(name, codes, texts, ~is_number, is_like, "leave it out of numeric")
     is_like = ~is_number & _are_like_numbers(texts, is_number)
     is_other = ~is_number & ~is_like
     if not is_other.any():
-        _refuse_numbers(name, codes, texts, is_like)
+        _refuse_numbers(name, codes, texts, is_like, texts)
     n_rows = np.bincount(codes.drop_null().to_numpy(), minlength=len(texts))
     n_numbers, n_others = n_rows[~is_other].sum(), n_rows[is_other].sum()
     if n_numbers >= _FEWEST_NUMBERS and (
@@ -197,8 +209,8 @@ def refuse_spelling(
         or all_match(texts.filter(pa.array(is_other)), _PLACEHOLDER)
     ):
         if is_like.any():
-            _refuse_numbers(name, codes, texts, is_like)
-        _refuse_text(name, codes, texts, is_other, "name the column as categorical")
+            _refuse_numbers(name, codes, texts, is_like, texts.filter(pa.array(~is_other)))
+        _refuse_text(name, codes, texts, is_other, ~is_other, "name the column as categorical")
 
 
 def _are_like_numbers(texts: pa.Array, is_number: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -213,7 +225,7 @@ def _are_like_numbers(texts: pa.Array, is_number: NDArray[np.bool_]) -> NDArray[
         is_one_unit = len(unit.unique()) == 1
         are_numbers = not units.null_count and (is_one_unit or all_match(unit, _UNITS))
         if are_few:  # 4G and 2WD may be names; two values are the same as a category
-            is_sure = is_one_unit and all_match(unit, rf"^\s|{_UNITS}")
+            is_sure = is_one_unit and all_match(unit, rf"^{_BLANK}|{_UNITS}")
             are_numbers = are_numbers and is_sure and 2 < len(others) == len(texts)
         are_codes = (are_few or is_number.any()) and all_match(others, _LETTERED_CODE)
         if are_numbers and not are_codes:
@@ -222,101 +234,121 @@ def _are_like_numbers(texts: pa.Array, is_number: NDArray[np.bool_]) -> NDArray[
 
 
 def _refuse_numbers(
-    name: str, codes: pa.Array, texts: pa.Array, is_meant: NDArray[np.bool_]
+    name: str, codes: pa.Array, texts: pa.Array, is_meant: NDArray[np.bool_], numbers: pa.Array
 ) -> NoReturn:
-    row, text = _first(codes, texts, is_meant)
-    marks, how = _spelling(text)
-    if "pandas" in how and not _is_mended_alike(texts.filter(pa.array(is_meant))):
-        how = "write all of them as plain numbers in one unit"
+    # $5 and 1,234 show more than 4,5 does
+    odd, in_groups = ~_matches(texts, IN_MARKS), _matches(texts, _GROUPED)
+    shown = next(some for some in (is_meant & odd, is_meant & in_groups, is_meant) if some.any())
+    row, text = _first(codes, texts, shown)
+    marks, how = _spelling(text, numbers)
     raise InputError(
-        f"column {name!r} is written with {marks} in its numbers, such as {text!r} in row {row}",
+        f"column {name!r} is written with {marks} in its numbers, such as {literal(text)} in row "
+        f"{row}",
         f"{how}, or name the column as categorical",
     )
 
 
 def _refuse_text(
-    name: str, codes: pa.Array, texts: pa.Array, is_meant: NDArray[np.bool_], otherwise: str
+    name: str,
+    codes: pa.Array,
+    texts: pa.Array,
+    is_meant: NDArray[np.bool_],
+    is_like: NDArray[np.bool_],
+    otherwise: str,
 ) -> NoReturn:
     row, text = _first(codes, texts, is_meant)
     if _has(text, _PLACEHOLDER):
-        word = text.strip()
-        option = f", or add #na={word} to the path of delimited text" * word.isalnum()
+        option = f", or add #na={text} to the path of delimited text" * text.isalnum()
         how = (
-            f"if it stands for a missing value, leave it empty, as na_values=[{word!r}] of "
-            f"pandas.read_csv does{option}; else correct it"
+            f"if it stands for a missing value, leave it empty, as na_values=[{text!r}] of "
+            f"pandas.read_csv or {_null_if(name, text)} of SQL does{option}; else correct it"
         )
     elif _has(text, _LIKE_NUMBER):
-        how = f"{_spelling(text)[1]},"
+        how = f"{_spelling(text, texts.filter(pa.array(is_like)))[1]},"
     else:
         how = "correct it"
     raise InputError(
-        f"column {name!r} must hold numbers but row {row} holds {text!r}", f"{how} or {otherwise}"
+        f"column {name!r} must hold numbers but row {row} holds {literal(text)}",
+        f"{how} or {otherwise}",
     )
 
 
-def _spelling(text: str) -> tuple[str, str]:
-    """Return what makes a text no plain number, and how to write it as a number."""
-    if _has(text, _COMMAS):
-        how = "write them with a decimal point alone, or add #decimal=,&thousands=. to the path of "
-        how += "delimited text"
-        return "commas", how
-    marks, expression, result = _in_pandas(text)
-    if not _is_float(result):  # several marks, as in (€ 1.200,50)
-        return marks, "write them as plain numbers"
-    converted = f"column.{expression}.astype(float)"
-    how = f"write them as plain numbers, as {converted} does in pandas"
-    if marks == _THOUSANDS:
-        mark = _part(text.strip(), _GROUPED)[1]
-        how += f", or add #thousands={mark} to the path of delimited text"
-    return marks, how
+def _null_if(name: str, text: str) -> str:
+    column, word = name.replace('"', '""'), text.replace("'", "''")
+    return f"NULLIF(\"{column}\", '{word}')"
 
 
-def _is_mended_alike(texts: pa.Array) -> bool:
-    """Return whether one expression in pandas makes numbers of the first thousand texts."""
-    _, expressions, results = zip(*map(_in_pandas, texts[:1000].to_pylist()), strict=True)
-    return len(set(expressions)) == 1 and all(map(_is_float, results))
+def _spelling(text: str, numbers: pa.Array) -> tuple[str, str]:
+    """Return what makes a text no plain number, and how to write all `numbers` as plain ones."""
+    if _has(text, r"[^\x00-\x7f]") and _has(text, r"[\p{Nd}]") and not _has(text, r"[0-9]"):
+        return "digits of another script", f"{_PLAINLY}, as column.map(float) does in pandas"
+    kinds: list[str] = []
+    made, left, example = "column", numbers, text
+    while (place := pc.index(pc.match_substring_regex(left, IN_MARKS), False).as_py()) >= 0:
+        odd = example if not _has(example, IN_MARKS) else left[place].as_py()
+        kind, call, pattern, to = _step(odd)
+        if kind in kinds or not call:  # several units, or several marks as in - 38.1 %
+            are_several = kind in kinds and kind in (_UNIT_OF, _CURRENCY_OF)
+            how = "write all of them as plain numbers in one unit" if are_several else _PLAINLY
+            return kinds[0] if kinds else kind, how
+        kinds.append(kind)
+        made += f".{call}"
+        # marks of thousands are none before an exponent, but are before a sign of per cent
+        left = pc.replace_substring_regex(left, pattern, "" if kind == _PERCENT_OF else to)
+        example = pc.replace_substring_regex(pa.array([example]), pattern, to)[0].as_py()
+    fit = marks_of(left)
+    has_comma = pc.any(pc.match_substring(left, ",")).as_py()
+    if not kinds:
+        names = dict.fromkeys(_name_of_marks(own, has_comma) for own in fit)
+        kinds = [" or ".join(names) or "several marks"]
+    ways = []
+    for own in fit:
+        calls, number = made, example
+        for mark, to in ((own.thousands, ""), (own.decimal, ".")):
+            if mark not in ("", to) and (mark != "," or has_comma):
+                calls += f".str.replace({literal(mark)}, {to!r})"
+                number = number.replace(mark, to)
+        if_it_is = f"if {literal(text)} is {number.strip()}, " if len(fit) > 1 else ""
+        option = f", or add {own.marks} to the path of delimited text" if made == "column" else ""
+        ways.append(f"{if_it_is}{_PLAINLY}, as {calls}.astype(float) does in pandas{option}")
+    return kinds[0], "; ".join(ways) or _PLAINLY
 
 
-def _is_float(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+def _name_of_marks(own: TextOptions, has_comma: bool) -> str:
+    """Return the marks in words, such as no-break spaces as marks of thousands."""
+    name = "point" if own.thousands == "." else unicodedata.name(own.thousands or " ").lower()
+    thousands = f"{name}s as marks of thousands" if own.thousands else ""
+    decimals = "decimal commas" if own.decimal == "," and has_comma else ""
+    return " and ".join(filter(None, [thousands, decimals]))
 
 
-def _in_pandas(text: str) -> tuple[str, str, str]:
-    """Return a mark of the text, what removes it in pandas, and the text without it."""
+def _step(text: str) -> tuple[str, str, str, str]:
+    """Return a mark of the text, what removes it in pandas, and the pattern that does."""
     if sign := _part(text, _PERCENT):
         power = "e-3" if sign == "‰" else "e-2"  # only of what has the sign
-        result = re.sub(rf"\s*{sign}", power, text)
-        return "percent signs", rf"str.replace(r'\s*{sign}', {power!r}, regex=True)", result
+        call = rf"str.replace(r'\s*{sign}', {power!r}, regex=True)"
+        return _PERCENT_OF, call, f"{_BLANK}*{sign}", power
     if sign := _part(text, _CURRENCY):
-        result, expression = text.replace(sign, ""), f"str.replace({sign!r}, '')"
-        if _has(text, r",\d{3}(?:\D|$)"):
-            result, expression = result.replace(",", ""), f"{expression}.str.replace(',', '')"
-        return "a currency", expression, result
+        return _CURRENCY_OF, f"str.replace({sign!r}, '')", re.escape(sign), ""
     if "(" in text:
-        result = re.sub(r"\((.*)\)", r"-\1", text)
-        return "brackets", r"str.replace(r'\((.*)\)', r'-\1', regex=True)", result
-    if _has(text, r"[^\x00-\x7f]") and _has(text, r"[\p{Nd}]") and not _has(text, r"[0-9]"):
-        return "digits of another script", "map(float)", text
+        call = r"str.replace(r'\((.*)\)', r'-\1', regex=True)"
+        return "brackets", call, r"\((.*)\)", r"-\1"
     if sign := _part(text, _MINUS):
-        result = text.replace(sign, "-")
-        return "another minus sign", f"str.replace({sign!r}, '-')", result
-    if dash := _part(text, r"\.-\s*$"):  # 3.- is 3 of a currency, and not below 0
-        return "a dash for no decimals", "str.replace('.-', '')", text.removesuffix(dash)
+        return "another minus sign", f"str.replace({sign!r}, '-')", sign, "-"
+    if _has(text, r"\.-\s*$"):  # 3.- is 3 of a currency, and not below 0
+        return "a dash for no decimals", "str.replace('.-', '')", r"\.-", ""
     if _has(text, r"\d\s*-"):
-        result = re.sub(r"(.*)-", r"-\1", text)
-        return "the minus behind", r"str.replace(r'(.*)-', r'-\1', regex=True)", result
-    if unit := _part(text, r"[\s\p{Zs}]*[\p{L}°µ/²³]+\s*$"):
+        call = r"str.replace(r'(.*\d)\s*-\s*$', r'-\1', regex=True)"
+        return "the minus behind", call, r"(.*\d)\s*-\s*$", r"-\1"
+    if unit := _part(text, rf"{_UNIT}\s*$"):
         # 3.0k is no 3.0
-        result = "" if _has(unit, rf"^{_MULTIPLE}$") else text.removesuffix(unit)
-        return "a unit", f"str.removesuffix({unit!r})", result
-    if mark := _part(text.strip(), _GROUPED):
-        return _THOUSANDS, f"str.replace({mark[1]!r}, '')", text.replace(mark[1], "")
-    strange = "".join(sorted({c for c in text if not c.isalnum() and c not in "+-."}))
-    return "stray blanks", f"str.strip({strange!r})", text.strip(strange)
+        call = "" if _has(unit, rf"^{_MULTIPLE}$") else f"str.removesuffix({literal(unit)})"
+        return _UNIT_OF, call, rf"{re.escape(unit)}$", ""
+    strange = "".join(sorted({c for c in text if not c.isalnum() and c not in "+-.,"}))
+    of_them = f"[{re.escape(strange)}]+"
+    if not strange:
+        return "several signs", "", "", ""
+    return "stray blanks", f"str.strip({literal(strange)})", f"^{of_them}|{of_them}$", ""
 
 
 def _part(text: str, pattern: str) -> str:

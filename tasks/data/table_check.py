@@ -9,6 +9,7 @@ import math
 from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from chaffinch.errors import InputError, about_column
 from chaffinch.storage.column_names import nearest_or_all, quoted, quoted_with_reasons
 from chaffinch.storage.datasets.column_types import DATE_IN_TEXT, NO_DATE
 from chaffinch.storage.datasets.dataset import OnDone, ignored
+from chaffinch.storage.datasets.text_spellings import stands_for_missing
 from chaffinch.tasks.data.arrow import as_numbers, categories_of, column_of, kind_of, other_type
 from chaffinch.tasks.data.column_profile import (
     LARGEST,
@@ -203,10 +205,9 @@ def _reason_to_exclude(row: ColumnProfile, settings: SelectionSettings) -> str |
             as_parts = settings.columns.dates == "parts"
             reason = DATE_PARTS if as_parts else TIMESTAMPS + _USE_TIMESTAMPS
         elif row.type.startswith(DATE_IN_TEXT):
-            # values of a column that is left out are in no warning
-            is_mixed = row.type.startswith(NO_DATE)
-            kind = f"{DATE_IN_TEXT}, but not in every row" if is_mixed else row.type
-            reason = f"{kind}{_USE_DATES}"
+            reason = f"{row.type}{_USE_DATES}"
+            if row.type.startswith(NO_DATE):
+                reason = _not_in_every_row(row.type.removeprefix(NO_DATE).strip("'"))
         else:
             reason = f"type {row.type}{_USE_OTHERS}"
     elif not row.distinct:
@@ -223,6 +224,18 @@ def _reason_to_exclude(row: ColumnProfile, settings: SelectionSettings) -> str |
             "take it off the keep list",
         )
     return reason
+
+
+def _not_in_every_row(text: str) -> str:
+    """Return why a column is left out that holds dates but for some rows, such as of `text`."""
+    kind = f"{DATE_IN_TEXT}, but not in every row"
+    # other values of a column that is left out are in no warning
+    if not stands_for_missing(text):
+        return f"{kind}{_USE_DATES}"
+    return (
+        f"{kind}, such as {text!r}: if it stands for a missing value, leave it empty, or add "
+        f"#na={quote(text)} to the path of delimited text; else correct it"
+    )
 
 
 def _left_out_warning(

@@ -61,6 +61,11 @@ _NEARLY_ALL_DIFFERENT = (
     "features have",
     "another category in nearly every row: {}; drop what only names the rows",
 )
+_ONE_VALUE = (
+    "feature has",
+    "features have",
+    "a value in one row alone: {}; drop what is missing in all the others",
+)
 _MISSING = ("feature is", "features are", "missing in more than half of the rows: {}")
 _RARE = ("class has", "classes have", "less than 1 % of the rows: {}")
 _BADLY_SCALED = (
@@ -165,9 +170,10 @@ class Findings:
             if self._predictors.predicts(numbers, len(categories), whole=True):
                 self._leaks.append(name)
         self._note(_VOUCHED, name, is_predictor and name in columns.keep)
+        self._note(_ONE_VALUE, name, n_present == 1)
         is_name = bool(categories) and (row.distinct or 0) > _NEARLY_ALL * n_present
-        self._note(_NEARLY_ALL_DIFFERENT, name, is_name)
-        self._note(_MISSING, name, row.missing > _MUCH_MISSING * row.rows)
+        self._note(_NEARLY_ALL_DIFFERENT, name, is_name and n_present > 1)
+        self._note(_MISSING, name, n_present > 1 and row.missing > _MUCH_MISSING * row.rows)
         if row.type in ("int64", "float64") and not is_lag_feature:
             self._sentinels += _sentinel(row, numbers)
         self._note(_IDENTIFIER, name, _looks_like_identifier(row))
@@ -222,6 +228,7 @@ class Findings:
         for kind in (
             _IDENTIFIER,
             _NEARLY_ALL_DIFFERENT,
+            _ONE_VALUE,
             _MISSING,
             _RARE,
             _BADLY_SCALED,
@@ -261,7 +268,7 @@ class Findings:
 
 
 def _looks_like_identifier(row: ColumnProfile) -> bool:
-    if row.type != "int64" or row.distinct != row.rows - row.missing:
+    if row.type != "int64" or row.distinct != row.rows - row.missing or row.distinct == 1:
         return False
     if row.distinct is None or row.minimum is None or row.maximum is None:
         return False

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import date, datetime
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,6 +19,8 @@ from chaffinch.tasks.exports.exported import STORE, Exportable, Exported
 
 if TYPE_CHECKING:
     from pandera.api.dataframe.container import DataFrameSchema
+
+_DAY = r"\d{4}-\d\d-\d\d"
 
 
 def to_pandera(
@@ -81,14 +85,14 @@ def to_pandera(
 def _check(check: Any, feature: KeptFeature, *, with_numbers: bool) -> Any:
     if feature.categories is not None:
         untyped = _untyped(feature.categories) if with_numbers else ()
-        return check.isin([*feature.categories, *untyped])
+        return check.isin([*feature.categories, *untyped, *_spelled(feature.categories)])
     if feature.values == "boolean":
         return check.isin([True, False])
     return check.in_range(-LARGEST, LARGEST)
 
 
 def _untyped(categories: Sequence[str]) -> list[Any]:
-    """Return the numbers and booleans among categories, which a table may hold as such."""
+    """Return the numbers, booleans and dates among categories, which a table may hold as such."""
     originals: list[Any] = []
     for text in categories:
         values: list[Any] = [True, False]
@@ -97,4 +101,21 @@ def _untyped(categories: Sequence[str]) -> list[Any]:
         with suppress(ValueError):
             values.append(int(text))
         originals += [value for value in values if as_text(value) == text][:1]
+        if re.match(_DAY, text):
+            with suppress(ValueError):
+                originals.append(datetime.fromisoformat(text))
+                originals.append(date.fromisoformat(text))  # unless it has a time
     return originals
+
+
+def _spelled(categories: Sequence[str]) -> list[str]:
+    """Return other texts of the same numbers, booleans and dates, which a table may hold."""
+    others: list[str] = []
+    for text in categories:
+        if text in ("true", "false"):
+            others += [text.title(), text.upper()]
+        elif re.fullmatch(r"0|-?[1-9]\d*", text):
+            others.append(f"{text}.0")
+        elif re.fullmatch(_DAY, text):
+            others.append(f"{text} 00:00:00")
+    return others

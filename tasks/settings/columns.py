@@ -21,7 +21,7 @@ class ColumnSettings(Settings):
     keep: Names = setting((), 0, "Keep", "Features that are never removed.")
     drop: Names = setting((), 1, "Drop", "Columns that are left out altogether.")
     categorical: Names = setting(
-        (), 2, "Categorical", "Columns of numbers that are categories, kept as they are written."
+        (), 2, "Categorical", "Columns of numbers or dates that are categories."
     )
     numeric: Names = setting(
         (), 3, "Numeric", "Columns that must be numbers, leading zeros or not; text is an error."

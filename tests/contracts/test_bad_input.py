@@ -67,10 +67,9 @@ TABLES = [
         "it, or leave it empty where it is a feature", bad_table(y=changed(AMOUNTS, -1, np.inf))),
     bad("text said to be numbers", "column 'a' must hold numbers but row 1 holds 'low'; correct it "
         "or leave it out of numeric", bad_table(a=["low", "high"] * 30), numeric=["a"]),
-    bad("one slip of text", "column 'a' is written with commas in its numbers, such as '1,2' in "
-        "row 5; write them with a decimal point alone, or add #decimal=,&thousands=. to the "
-        "path of delimited text, or name the column as categorical, or leave the column out "
-        "(drop=['a'])",
+    bad("one slip of text", "column 'a' is written with several marks in its numbers, such as "
+        "'1,2' in row 5; write them as plain numbers, or name the column as categorical, or leave "
+        "the column out (drop=['a'])",
         bad_table(a=changed(map(str, AMOUNTS), 4, "1,2")),
         at_command=True),
     bad("values of two kinds", "column 'a' holds 1 in row 2 but 'x' in row 4; give it values of "
@@ -116,10 +115,10 @@ TABLES = [
         "with, but is 1e+300 in row 2: rescale it, or leave empty what stands for a missing "
         "value; or leave the column out (drop=['a'])",
         bad_table(a=changed(AMOUNTS, 1, 1e300)), at_command=True),
-    bad("commas in numbers", "column 'a' is written with commas in its numbers, such as '2,5' in "
-        "row 1; write them with a decimal point alone, or add #decimal=,&thousands=. to the "
-        "path of delimited text, or name the column as categorical, or leave the column out "
-        "(drop=['a'])",
+    bad("commas in numbers", "column 'a' is written with decimal commas in its numbers, such as "
+        "'2,5' in row 1; write them as plain numbers, as column.str.replace(',', '.')."
+        "astype(float) does in pandas, or add #decimal=, to the path of delimited text, or name "
+        "the column as categorical, or leave the column out (drop=['a'])",
         bad_table(a=["2,5", "3,25"] * 30), at_command=True),
     bad("every column dropped", "the table has no feature: every column is dropped or has "
         "another role; drop fewer, or give more", drop=["a", "b", "c"]),

@@ -9,6 +9,7 @@ import pytest
 
 import chaffinch
 from chaffinch import ModelSettings
+from tests.sources import ingest
 
 CODES = ["00500", "01234", "10001", "99999"]
 
@@ -93,6 +94,38 @@ def test_what_was_learnt_from_memory_is_known_again_in_files(values, options, tm
     assert not np.array_equal(back.model.predict_proba(new.assign(code=None)), expected)
     for given in (written(new, tmp_path / "new.csv"), as_code(new, str)):
         np.testing.assert_array_equal(back.model.predict_proba(given), expected)
+
+
+@pytest.mark.parametrize(
+    ("values", "categories"),
+    [
+        (["2024-01-05", "2024-02-05"], ["2024-01-05", "2024-02-05"]),
+        (["2024-01-05 08:00:00", "2024-02-05 00:00:00"], ["2024-01-05 08:00:00", "2024-02-05"]),
+        (["05.01.2024", "05.02.2024"], ["05.01.2024", "05.02.2024"]),
+        (["1.1", "1.10"], ["1.1", "1.10"]),
+        (["1.0", "2.0"], ["1", "2"]),
+        (["TRUE", "FALSE"], ["false", "true"]),
+        ([3, 12], ["3", "12"]),
+        ([3.0, 12.0], ["3", "12"]),
+        ([True, False], ["false", "true"]),
+        (pd.to_datetime(["2024-01-05", "2024-02-05"]), ["2024-01-05", "2024-02-05"]),
+        (
+            pd.to_datetime(["2024-01-05 08:00:30", "2024-02-05 00:00:00"]),
+            ["2024-01-05 08:00:30", "2024-02-05"],
+        ),
+    ],
+)
+def test_the_same_rows_are_the_same_categories_by_every_door(values, categories, tmp_path):
+    table = coded(values)
+    table.to_parquet(tmp_path / "x.parquet")
+    doors = (written(table, tmp_path / "x.csv"), tmp_path / "x.parquet", table, pl.DataFrame(table))
+    hashes = set()
+    for data in doors:
+        dataset = ingest(data, tmp_path / "store", categorical=["code"])
+        hashes.add(dataset.hash)
+    read = dataset.read().column("code").unify_dictionaries()
+    assert len(hashes) == 1
+    assert read.chunk(0).dictionary.to_pylist() == categories
 
 
 @pytest.mark.parametrize("door", ["csv", "parquet", "memory"])

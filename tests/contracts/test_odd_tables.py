@@ -112,6 +112,15 @@ def test_categories_that_name_the_rows_but_for_a_few_that_occur_twice():
     assert not warned("nearly every row", table_with(name=text(["a", "b"] * (N // 2))))
 
 
+@pytest.mark.parametrize("value", [pa.array([7]), pa.array([0.5]), text(["x"])])
+@pytest.mark.parametrize("name", ["v", "customer_id"])
+def test_of_a_column_with_one_value_that_alone_is_told(value, name):
+    column = pa.concat_arrays([value, pa.nulls(N - 1, value.type)])
+    assert described(table_with(**{name: column})).warnings == (
+        f"1 feature has a value in one row alone: {name!r}; drop what is missing in all the others",
+    )
+
+
 def test_columns_that_are_no_use_are_told_with_the_reason():
     table = table_with(name=text([f"n{i}" for i in range(N)]), same=text(["a"] * N))
     assert warned("left out", table) == [

@@ -1,5 +1,6 @@
 """Databases are read by ADBC drivers, and nothing is written."""
 
+import re
 import sqlite3
 from pathlib import Path
 
@@ -56,6 +57,20 @@ def test_what_cannot_be_read_is_one_line(asked: str, message: str | None, shop: 
         read_source(f"{shop}#{asked}")
     assert "\n" not in str(caught.value)
     assert len(read_source(f"{shop}#orders")) == 60
+
+
+@pytest.mark.parametrize("word", ["n/a", "?", "-", "#N/A!"])
+def test_a_word_among_numbers_is_missing_by_the_query_that_is_offered(
+    word: str, shop: str, tmp_path: Path
+) -> None:
+    mixed = f"SELECT x, CASE WHEN n > 50 THEN '{word}' ELSE x END AS \"my n\" FROM orders"  # noqa: S608
+    with pytest.raises(InputError, match="must hold numbers but row 52 holds") as caught:
+        ingest(f"{shop}#{mixed}", tmp_path)
+    offered = re.search(r"or (NULLIF\(.*\)) of SQL", str(caught.value))
+    assert offered is not None
+    query = f'{shop}#SELECT x, {offered[1]} AS "my n" FROM ({mixed})'  # noqa: S608
+    frame = FRAME[["x"]].assign(**{"my n": FRAME["x"].where(FRAME["n"] <= 50)})
+    assert ingest(query, tmp_path).hash == ingest(frame, tmp_path).hash
 
 
 @pytest.mark.parametrize(

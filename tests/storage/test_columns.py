@@ -99,7 +99,11 @@ def test_codes_do_not_depend_on_the_order_of_rows(values: list[str | None], rand
         ([2.5, -1.0, 1e300], ["-1", "2.5", "1e+300"]),
         ([True, False], ["false", "true"]),
         ([2**62 + 1, 2**62], [str(2**62), str(2**62 + 1)]),
-        ([datetime.date(2024, 2, 1)], ["2024-02-01 00:00:00.000000"]),
+        ([datetime.date(2024, 2, 1)], ["2024-02-01"]),
+        (
+            [datetime.datetime(2024, 2, 1, 8), datetime.datetime(2024, 2, 1)],
+            ["2024-02-01", "2024-02-01 08:00:00"],
+        ),
     ],
 )
 def test_named_categorical_numbers_become_texts_sorted_by_value(
@@ -190,13 +194,23 @@ def test_blanks_are_missing() -> None:
     assert column.indices.to_pylist() == [1, None, 0, None]
 
 
-@pytest.mark.parametrize("texts", [["3", "2,5", None], ["1.234,5", "2,5"], ["1,234.50", "12"]])
-def test_commas_in_numbers_are_refused_unless_categorical(texts: list[str | None]) -> None:
+@pytest.mark.parametrize(
+    ("texts", "marks", "code", "option"),
+    [
+        (["3", "2,5", None], "decimal commas", "replace(',', '.')", "#decimal=,"),
+        (["1.234,5", "2,5"], "points as marks of thousands and decimal commas",
+         "replace('.', '').str.replace(',', '.')", "#decimal=,&thousands=."),
+        (["1,234.50", "12"], "commas as marks of thousands", "replace(',', '')", "#thousands=,"),
+    ],
+)  # fmt: skip
+def test_commas_in_numbers_are_refused_unless_categorical(
+    texts: list[str | None], marks: str, code: str, option: str
+) -> None:
     row, comma = next((i, t) for i, t in enumerate(texts, start=1) if t and "," in t)
     assert refused(texts, pa.string()) == (
-        f"column 'x' is written with commas in its numbers, such as {comma!r} in row {row}; "
-        "write them with a decimal point alone, or add #decimal=,&thousands=. to the path of "
-        "delimited text, or name the column as categorical"
+        f"column 'x' is written with {marks} in its numbers, such as {comma!r} in row {row}; write "
+        f"them as plain numbers, as column.str.{code}.astype(float) does in pandas, or add "
+        f"{option} to the path of delimited text, or name the column as categorical"
     )
     assert typed(texts, categorical=["x"]).type == CATEGORY
     assert typed([*texts, "x, y"]).type == CATEGORY
@@ -205,8 +219,8 @@ def test_commas_in_numbers_are_refused_unless_categorical(texts: list[str | None
 def test_text_named_numeric_is_refused_at_its_first_slip() -> None:
     assert refused(["1", None, "n/a", "x"], numeric=["x"]) == (
         "column 'x' must hold numbers but row 3 holds 'n/a'; if it stands for a missing value, "
-        "leave it empty, as na_values=['n/a'] of pandas.read_csv does; else correct it or leave it "
-        "out of numeric"
+        "leave it empty, as na_values=['n/a'] of pandas.read_csv or NULLIF(\"x\", 'n/a') of SQL "
+        "does; else correct it or leave it out of numeric"
     )
 
 

@@ -1,5 +1,6 @@
 """Options behind the path of delimited text say how its numbers, dates and words are written."""
 
+import gzip
 from datetime import date, datetime
 from pathlib import Path
 
@@ -17,6 +18,16 @@ READ = {
         {"a": [1234.5, 2.5], "b": [1000, 20]},
     ),
     "blanks as marks": ("a;b\n1 234;1e3\n2;5\n", "thousands=%20", {"a": [1234, 2], "b": [1e3, 5]}),
+    "groups of two": (
+        "a;b\n12,45,336;1,200\n1;2\n",
+        "thousands=,",
+        {"a": [1245336, 1], "b": [1200, 2]},
+    ),
+    "no groups before an exponent": (
+        "a;b\n1,234E+03;0,406\n1;2\n",
+        "thousands=,",
+        {"a": ["1,234E+03", "1"], "b": ["0,406", "2"]},
+    ),
     "no groups of three": (
         "a;b\n1.23.4;01.02.2024\n1;2\n",
         "decimal=,&thousands=.",
@@ -110,6 +121,9 @@ def test_options_that_say_nothing_are_refused_in_one_line(
     [
         ("decimal=,&thousands=.", ["4.364", "806", "12.50"], "12.50", 3),
         ("decimal=,", ["28.455", "28455"], "28.455", 1),
+        ("decimal=,", ["2,5", "6,75", "1 234,5"], "1 234,5", 3),
+        ("decimal=,&thousands=.", ["1.234,5", "6,75", "1 200"], "1 200", 3),
+        ("thousands=%20", ["1 234", "6", "1,5"], "1,5", 3),
     ],
 )
 def test_a_number_in_other_marks_is_refused_but_in_a_category_or_a_column_to_drop(
@@ -148,3 +162,19 @@ def test_a_mark_of_utf_8_contradicts_another_encoding(tmp_path: Path) -> None:
     path.write_text("größe,b\n1,2\n", encoding="utf-8-sig")
     with pytest.raises(InputError, match=r"^x.csv begins with the mark of UTF-8; leave out encod"):
         source_of(f"{path}#encoding=cp1252").read()
+
+
+@pytest.mark.parametrize("order", ["le", "be"])
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "tsv"])
+@pytest.mark.parametrize("option", ["", "#encoding=cp1252"])
+def test_a_mark_of_utf_16_says_which_encoding_to_give(
+    tmp_path: Path, order: str, ending: str, option: str
+) -> None:
+    mark = "\N{ZERO WIDTH NO-BREAK SPACE}"
+    rows = f"{mark}größe\tb\n1\tü\n" if ending == "tsv" else f"{mark}größe,b\n1,ü\n"
+    written = rows.encode(f"utf-16-{order}")
+    path = tmp_path / f"x.{ending}"
+    path.write_bytes(gzip.compress(written) if ending.endswith("gz") else written)
+    with pytest.raises(InputError, match=rf"^x.{ending} begins with .*x.{ending}#encoding=utf-16$"):
+        source_of(f"{path}{option}").read()
+    assert source_of(f"{path}#encoding=utf-16").read().to_pydict() == {"größe": [1], "b": ["ü"]}

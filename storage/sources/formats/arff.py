@@ -16,6 +16,7 @@ from chaffinch.storage.sources.source import check_same_columns, read_whole, wit
 _UNREADABLE = (ValueError, IndexError, KeyError, NotImplementedError, StopIteration, OSError)
 _AT_DATA = re.compile(r"^\s*@data", re.IGNORECASE | re.MULTILINE)
 _MISSING = b"?"
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]|~")  # scipy takes none; ~ marks what stands for them
 
 
 def _read(files: Mapping[str, Any]) -> pa.Table:
@@ -35,20 +36,29 @@ def _parsed(name: str, file: Any) -> pa.Table:
         n_above = mark.end() if (mark := _AT_DATA.search(text)) else len(text)
         # scipy looks for single quotes in the first row alone
         text = text[:n_above] + text[n_above:].replace("'", '"')
-        values, about = loadarff(io.StringIO(text))
+        ascii_text = _BEYOND_ASCII.sub(lambda found: f"~{ord(found[0]):x}~", text)
+        values, about = loadarff(io.StringIO(ascii_text))
     except _UNREADABLE as error:
         reason = str(error) or "it has no @data"
         raise InputError(
             f"{name} is no ARFF file that can be read ({reason}): rows are lists of numbers, names "
             "in { } and dates, and no text; write the table as CSV or Parquet"
         ) from error
-    return pa.table({field: _column(values[field], about[field][0]) for field in about.names()})
+    return pa.table(
+        {_decoded(field): _column(values[field], about[field][0]) for field in about.names()}
+    )
+
+
+def _decoded(text: str) -> str:
+    return re.sub(r"~([\da-f]+)~", lambda code: chr(int(code[1], 16)), text)
 
 
 def _column(values: Any, kind: str) -> pa.Array:
     if kind != "nominal":
         return pa.array(values, from_pandas=True)  # NaN is a missing value
-    return pa.array(values.astype(str), mask=values == _MISSING).dictionary_encode()
+    texts = pa.array(values.astype(str), mask=values == _MISSING).dictionary_encode()
+    names = pa.array(map(_decoded, texts.dictionary.to_pylist()), pa.string())
+    return pa.DictionaryArray.from_arrays(texts.indices, names)
 
 
 ARFF = read_whole("ARFF", ".arff", _read)

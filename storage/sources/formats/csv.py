@@ -31,7 +31,7 @@ import pyarrow.csv
 
 from chaffinch.errors import InputError, StorageError, raise_if_out_of_memory
 from chaffinch.storage.column_names import check_columns
-from chaffinch.storage.sources.formats.text_options import TextOptions
+from chaffinch.storage.sources.formats.text_options import TextOptions, are_perhaps_thousands
 from chaffinch.storage.sources.source import Format, OpenTable, check_same_columns
 from chaffinch.storage.spilled import SpilledRows
 
@@ -66,6 +66,15 @@ def _read_header(file: Any, name: str, options: TextOptions) -> _Header:
         ending = f"{Path(name).suffix.lower()}.gz"
         raise InputError(f"{name} is compressed by gzip; rename it so that it ends in {ending}")
     packed = gzip.GzipFile(fileobj=file) if name.lower().endswith(".gz") else file
+    with _unpacking(name):
+        mark = packed.read(2)
+        packed.seek(0)
+    codec = codecs.lookup(options.encoding).name
+    if mark in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) and not codec.startswith("utf-16"):
+        raise InputError(
+            f"{name} begins with the mark of UTF-16; give its encoding, as in {name}"
+            "#encoding=utf-16"
+        )
     encoding = "utf-8-sig" if options.is_utf8 else options.encoding
     # bytes after the header that are not UTF-8 raise when the rows are read
     text = io.TextIOWrapper(packed, encoding, errors="surrogateescape", newline="")
@@ -135,14 +144,14 @@ _NEARLY = 1e-6  # a product by 1,000 is rounded
 # pandas takes two words for missing that pyarrow does not
 _MISSING = [*pa.csv.ConvertOptions().null_values, "None", "<NA>"]
 _TRUTH = [*pa.csv.ConvertOptions().true_values, *pa.csv.ConvertOptions().false_values]
-# The types of columns, in the order in which they are tried. Categories of numbers stay text.
+# The types of columns, in the order in which they are tried. Categories stay text,
+# but for dates of a format that is given.
 _Kinds = tuple[pa.DataType, ...]
 _DATES: _Kinds = (
     pa.date32(),
     *(pa.timestamp(unit, zone) for zone in (None, "UTC") for unit in ("s", "ns")),
 )
 _KINDS: _Kinds = (pa.null(), pa.int64(), pa.float64(), pa.bool_(), *_DATES, pa.string())
-_KINDS_OF_CATEGORIES: _Kinds = (pa.null(), *_DATES, pa.string())
 
 
 def _read(
@@ -307,11 +316,12 @@ def _read_typed(
         for types in ({}, dict.fromkeys(names, pa.string()))
     )
     # a guess by the usual spelling is none of another
+    of_categories = (pa.null(), *(_DATES if options.date_format else ()), pa.string())
     is_usual = not (options.has_own_numbers or options.date_format)
     with first.batches(guess) as batches:
         kinds = [
             _types_from(
-                _KINDS_OF_CATEGORIES if field.name in categorical else _KINDS,
+                of_categories if field.name in categorical else _KINDS,
                 field.type if is_usual else pa.null(),
             )
             for field in batches.schema  # of the first block
@@ -355,7 +365,7 @@ def _converted(
         return pa.nulls(len(texts), kinds[0]), kinds
     for place, kind in enumerate(kinds[:-1]):
         with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):  # no text becomes null
-            values = _as(_usual(texts, kind, options), kind)
+            values = _as(_usual(texts, kind, options), kind, options)
             if pa.types.is_integer(kind) and _have_leading_zeros(texts):
                 break
             return values, kinds[place:]
@@ -388,7 +398,7 @@ def _dates(texts: pa.StringArray, form: str, unit: str) -> pa.Array:
     return dates
 
 
-def _as(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
+def _as(texts: pa.StringArray, kind: pa.DataType, options: TextOptions) -> pa.Array:
     """Return texts in a type; raise ArrowInvalid if a text is not of it, or may lose digits."""
     if pa.types.is_boolean(kind):
         is_word = pc.is_in(texts.drop_null(), pa.array(_TRUTH))
@@ -406,7 +416,8 @@ def _as(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
         largest = 0.0 if ends["max"] is None else max(-ends["min"], ends["max"])
         if 2.0**53 <= largest < math.inf:  # what is infinite is refused as such
             raise pa.ArrowInvalid("perhaps a whole number of more digits")
-        if largest < 1000 and _are_thousandths(values) and are_perhaps_thousands(texts):
+        is_sure = largest >= 1000 or options.decimal != "."
+        if not is_sure and _are_thousandths(values) and are_perhaps_thousands(texts):
             raise pa.ArrowInvalid("perhaps whole numbers with points as marks of thousands")
     return values
 
@@ -414,15 +425,6 @@ def _as(texts: pa.StringArray, kind: pa.DataType) -> pa.Array:
 def _are_thousandths(values: pa.Array) -> bool:
     thousands = 1000 * values.drop_null().to_numpy()
     return bool((np.abs(thousands - np.rint(thousands)) < _NEARLY).all())
-
-
-def are_perhaps_thousands(numbers: pa.Array) -> bool:
-    """Return whether some text ends in a zero after a point, and another is whole without one.
-
-    So are 2.560 and 806 where the point marks thousands; no program writes decimals so.
-    """
-    forms = (r"^\s*[+-]?[1-9]\d{0,2}\.\d\d0\s*$", r"^\s*[+-]?[1-9]\d{0,2}\s*$")
-    return all(pc.any(pc.match_substring_regex(numbers, form)).as_py() for form in forms)
 
 
 def _have_leading_zeros(whole_numbers: pa.StringArray) -> bool:

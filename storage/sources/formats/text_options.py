@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import codecs
 import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +22,14 @@ from chaffinch.errors import InputError
 from chaffinch.storage.column_names import nearest
 
 _USUAL = r"^\s*[+-]?\d*\.\d+(?:[eE][+-]?\d+)?\s*$"  # a number with a point for decimals
+_MARK = r"[,.'’‘_٬\p{Zs}]"  # of thousands  # noqa: RUF001
+_POINT = "[.,\N{ARABIC DECIMAL SEPARATOR}]"
+_DIGITS = (
+    rf"(?:\p{{Nd}}{{1,3}}(?:{_MARK}\p{{Nd}}{{3}})+|\p{{Nd}}{{1,2}}(?:,\p{{Nd}}{{2}})+,\p{{Nd}}{{3}}"
+    rf"|\p{{Nd}}+)(?:{_POINT}\p{{Nd}}*)?|{_POINT}\p{{Nd}}+"
+)
+NUMBER_IN_MARKS = rf"(?:{_DIGITS})(?:[eE][+-]?\d+)?"  # of any kind, without a sign
+IN_MARKS = rf"^\s*[+-]?{NUMBER_IN_MARKS}\s*$"
 
 _DECIMALS = range(1, 7)  # of a number that stands for a missing value
 
@@ -63,7 +72,8 @@ class TextOptions:
                 raise InputError(f"{option} of {name} must be a single mark but is {value!r}")
         if self.decimal == self.thousands:
             raise InputError(
-                f"decimal and thousands of {name} must differ but are {self.decimal!r}"
+                f"decimal and thousands of {name} must differ but are {self.decimal!r}; give both, "
+                f"as in {name}#decimal=,&thousands=."
             )
         try:
             "".encode(self.encoding)
@@ -97,19 +107,21 @@ class TextOptions:
         the files'.
         """
         is_number = pc.match_substring_regex(column, self.number)
-        is_other = pc.and_not(pc.match_substring_regex(column, _USUAL), is_number)
+        are_numbers = 2 * (pc.sum(is_number).as_py() or 0) > len(column) - column.null_count
+        like = pc.match_substring_regex(column, IN_MARKS if are_numbers else _USUAL)
+        is_other = pc.and_not(like, is_number)
         if pc.any(is_other).as_py():
             value = column[place := pc.index(is_other, True).as_py()].as_py()
             file, row = _row_in_file(place, n_rows)
-            marks = f"decimal={self.decimal}" + (
-                f"&thousands={self.thousands}" * bool(self.thousands)
-            )
+            fit = marks_of(column.drop_null())
+            others = " or ".join(own.marks for own in fit)
+            those = f", such as {others}" if fit and all(o.has_own_numbers for o in fit) else ""
             raise InputError(
-                f"column {name!r} of {file} holds {value!r} in row {row + 1}, which "
-                f"is no number in the marks of #{marks}; correct the value or the marks, or name "
-                "the column as categorical"
+                f"column {name!r} of {file} holds {literal(value)} in row {row + 1}, which "
+                f"is no number in the marks of {self.marks}; correct the value or the marks"
+                f"{those}, or name the column as categorical"
             )
-        if 2 * (pc.sum(is_number).as_py() or 0) <= len(column) - column.null_count:
+        if not are_numbers:
             return column
         plain = pc.replace_substring(column, self.thousands, "") if self.thousands else column
         return pc.if_else(is_number, pc.replace_substring(plain, self.decimal, "."), column)
@@ -118,8 +130,63 @@ class TextOptions:
     def number(self) -> str:
         """Pattern of a number in these marks."""
         decimal, mark = re.escape(self.decimal), re.escape(self.thousands)
-        whole = rf"(?:\d{{1,3}}(?:{mark}\d{{3}})+|\d+)" if mark else r"\d+"
-        return rf"^\s*[+-]?(?:{whole}(?:{decimal}\d*)?|{decimal}\d+)(?:[eE][+-]?\d+)?\s*$"
+        plain = rf"(?:\d+(?:{decimal}\d*)?|{decimal}\d+)(?:[eE][+-]?\d+)?"
+        in_groups = rf"|[1-9]\d{{0,2}}(?:{mark}\d{{3}})+(?:{decimal}\d*)?" * bool(mark)
+        if mark == ",":  # as in India
+            in_groups += rf"|[1-9]\d?(?:,\d{{2}})+,\d{{3}}(?:{decimal}\d*)?"
+        return rf"^\s*[+-]?(?:{plain}{in_groups})\s*$"
+
+    @property
+    def marks(self) -> str:
+        """The options of these marks, as they are typed."""
+        given = {"decimal": self.decimal} if self.decimal != "." else {}
+        given |= {"thousands": self.thousands} if self.thousands else {}
+        return "#" + "&".join(f"{option}={quote(mark, ',')}" for option, mark in given.items())
+
+
+def marks_of(texts: pa.Array | pa.ChunkedArray) -> list[TextOptions]:
+    """Return the marks in which every text is a number, each of which some text has.
+
+    They are several if commas may be decimal or of thousands, as in 3,406.
+    """
+    held = pc.replace_substring_regex(pc.utf8_trim_whitespace(texts), r"[\deE+-]+", "").unique()
+    marks = sorted(set("".join(held.to_pylist())))
+    options = [
+        TextOptions(decimal=decimal, thousands=mark)
+        for mark in ["", *(mark for mark in marks if _has(mark, _MARK))]
+        for decimal in (".", ",")
+        if decimal != mark and (decimal in marks or (decimal == ".") == (mark != "."))
+    ]
+    found = [own for own in options if _are_all(texts, own.number)]
+    sure = [own for own in found if not are_perhaps_thousands(texts, own.decimal)]
+    return sorted(sure or found, key=lambda own: own.decimal, reverse=True)
+
+
+def are_perhaps_thousands(numbers: pa.Array | pa.ChunkedArray, mark: str = ".") -> bool:
+    """Return whether some text ends in a zero after a mark, and another is whole without one.
+
+    So are 2.560 and 806 where the point marks thousands; no program writes decimals so.
+    """
+    forms = (rf"^\s*[+-]?[1-9]\d{{0,2}}\{mark}\d\d0\s*$", r"^\s*[+-]?[1-9]\d{0,2}\s*$")
+    return all(pc.any(pc.match_substring_regex(numbers, form)).as_py() for form in forms)
+
+
+def literal(text: str) -> str:
+    """Return text as in Python, with characters that cannot be seen by their names."""
+    return re.sub(r"(?<!\\)(?:\\x[\da-f]{2}|\\u[\da-f]{4})", _named, repr(text))
+
+
+def _named(escape: re.Match[str]) -> str:
+    name = unicodedata.name(chr(int(escape[0][2:], 16)), "")
+    return f"\\N{{{name}}}" if name else escape[0]
+
+
+def _has(text: str, pattern: str) -> bool:
+    return _are_all(pa.array([text]), pattern)
+
+
+def _are_all(texts: pa.Array | pa.ChunkedArray, pattern: str) -> bool:
+    return bool(pc.all(pc.match_substring_regex(texts, pattern)).as_py())
 
 
 def _row_in_file(place: int, n_rows: Mapping[str, int]) -> tuple[str, int]:

@@ -1,6 +1,7 @@
 """What a table is described as: its task, features and figures."""
 
 import json
+import re
 from dataclasses import asdict
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from chaffinch.storage.datasets import dataset
 from chaffinch.storage.datasets.column_types import type_columns
+from chaffinch.storage.sources import source_of
 from chaffinch.tasks.data.column_profile import profile_column
 from chaffinch.tasks.data.table_check import describe_table
 from chaffinch.tasks.selection.core import Schema
@@ -97,6 +99,23 @@ def test_a_day_of_another_form_is_in_no_warning_of_a_column_that_is_left_out():
     description = described(table_with(born=born))
     assert description.excluded["born"].startswith("date in text, but not in every row")
     assert not any("31.12" in warning for warning in description.warnings)
+
+
+@pytest.mark.parametrize("wrong", ["0000-00-00", "2024-02-30", "2024-13-01", "-", "?", "x" * 300])
+def test_what_is_no_date_at_all_is_named_with_the_option_that_leaves_it_empty(wrong, tmp_path):
+    days = [f"1980-{i % 12 + 1:02}-{i % 28 + 1:02}" if i else wrong for i in range(N)]
+    path = tmp_path / "x.csv"
+    path.write_text("\n".join(["born", *days]))
+    born = type_columns(source_of(path).read(), has_others=True)["born"]
+    why = described(table_with(born=born), dates="parts").excluded["born"]
+    option = re.search(r"add (#na=\S+) to", why)
+    if wrong.startswith("x"):  # no word that is known to stand for a missing value
+        assert wrong not in why
+        return
+    assert repr(wrong) in why
+    read = type_columns(source_of(f"{path}{option[1]}").read())["born"]
+    assert read.type == pa.timestamp("us")
+    assert read.null_count == 1
 
 
 def test_categories_that_do_not_occur_are_not_counted():

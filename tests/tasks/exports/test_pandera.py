@@ -2,6 +2,7 @@
 
 import warnings
 
+import pandas as pd
 import pandera.pandas as pandera
 import polars
 import pytest
@@ -10,7 +11,9 @@ from pandera.errors import SchemaErrors
 import chaffinch
 from chaffinch import InputError
 from chaffinch.exports import to_pandera
+from tests.synthetic import good_table
 from tests.tasks.exports.conftest import orders
+from tests.tasks.synthetic_runs import LINEAR
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -66,6 +69,31 @@ def test_what_the_contract_takes_passes_too(change, exported):
     with warnings.catch_warnings(action="ignore"):  # of a column without values
         exported.contract.validate(table)
     to_pandera(exported).validate(table, lazy=True)
+
+
+def test_the_text_and_dates_that_were_selected_from_pass(tmp_path):
+    table = good_table(300).assign(
+        version=[("1.0", "2.0", "3.0")[i % 3] for i in range(300)],
+        yes=[("TRUE", "FALSE")[i % 2] for i in range(300)],
+        day=[("2024-01-01", "2024-01-02")[i % 2] for i in range(300)],
+        at=[("2024-01-01 08:00:00", "2024-01-02 09:30:00")[i // 2 % 2] for i in range(300)],
+    )
+    table["time"] = pd.to_datetime(table["at"])
+    table["date"] = table["time"].dt.date
+    texts = ["version", "yes", "day", "at", "time", "date"]
+    table.to_csv(tmp_path / "x.csv", index=False)
+    for data in (table, tmp_path / "x.csv"):
+        result = chaffinch.select(
+            data, "churned", model=LINEAR, method="anova_f", n_features=len(texts), keep=texts,
+            columns={"categorical": texts}, store=tmp_path / "store",
+        )  # fmt: skip
+        to_pandera(result).validate(table, lazy=True)
+        to_pandera(result).to_yaml(tmp_path / "x.yaml")
+        pandera.DataFrameSchema.from_yaml(tmp_path / "x.yaml").validate(table, lazy=True)
+        new = table.assign(version="4.0", day="2024-01-03", yes="maybe")
+        with pytest.raises(SchemaErrors) as caught:
+            to_pandera(result).validate(new, lazy=True)
+        assert len(caught.value.schema_errors) == 3
 
 
 def test_columns_that_features_are_made_of_must_exist(of_days):
