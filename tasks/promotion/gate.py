@@ -93,7 +93,7 @@ def why_undecided(
     `decision` that of the gate, None without any.
     """
     if difference is not None and (misfit := _misfit(difference)):
-        return misfit
+        return "; ".join(filter(None, [misfit, rests_on_leaks(contract.comparison.leaks)]))
     if contract.comparison.is_nothing_to_select_from:
         return "no model is shown to predict better than a constant"
     if decision is not None:

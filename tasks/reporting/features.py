@@ -116,7 +116,8 @@ def _about_the_values(content: ReportContent, columns: Sequence[ColumnReason]) -
         terms["Association"] = (
             f"is that of the column alone with {content.contract.target.name}, from 0 to 1, in "
             f"{number(with_target['rows'])} training rows: Spearman’s correlation without its "
-            "sign; of a number with classes, the correlation ratio of the ranks; of two "
+            "sign, with missing values at the middle rank; of a number with classes, the "
+            "correlation ratio of the ranks, adjusted for the number of classes; of two "
             "categories, symmetrical uncertainty. A column of little association may help beside "
             "others."
         )
@@ -236,17 +237,16 @@ def _values(column: ColumnReason) -> str:
     counts, low, high = column.counts, column.minimum, column.maximum
     if not counts:
         return NOTHING
-    most = max(counts)
-    share_of_most = rounded_share(most / sum(counts))
-    if low is None or high is None:
-        shares = listed(rounded_share(count / sum(counts)) for count in counts)
+    if low is None or high is None:  # the last of twelve bars is all others
+        shares = [rounded_share(count / sum(counts)) for count in counts]
         name = cut(column.most_frequent or "", _LONGEST_CATEGORY)
-        return Bars(f"{name} {share_of_most}", counts, f"Shares: {shares}.")
+        return Bars(f"{name} {shares[0]}", counts, f"Shares: {listed(shares)}.")
     if low == high:
         return Bars(number(low), counts, "All values are the same.")
+    most = max(counts)
     at = [(counts.index(most) + end) / len(counts) for end in range(2)]
     first, last = (number(low * (1 - place) + high * place) for place in at)
-    most_are = f"Most, {share_of_most}, are from {first} to {last}."
+    most_are = f"Most, {rounded_share(most / sum(counts))}, are from {first} to {last}."
     return Bars(f"{number(low)} to {number(high)}", counts, most_are)
 
 

@@ -156,9 +156,11 @@ def _number_of_features(content: ReportContent) -> Iterator[Block]:
     rule = (
         "A size passes if it is shown to lose no more than "
         f"{share(settings.get('tolerance', 0.0))} of what all features explain beyond a constant, "
-        "by a one-sided test at 95\N{NO-BREAK SPACE}%. Of the sizes that pass, the smallest was "
-        "chosen whose loss exceeds the lowest by at most one standard error, or by half of that "
-        "share."
+        "by a one-sided test at 95\N{NO-BREAK SPACE}%, or if the features that leave are shown to "
+        "be of no use to the models and the refits lose no more than it on average. Of the sizes "
+        "that pass, the smallest is chosen whose loss exceeds the lowest by at most one standard "
+        "error, or by half of that share; where none passes, the largest that is allowed, or the "
+        "smallest if all features explain nothing."
     )
     if by_error:
         rule = (
@@ -189,6 +191,11 @@ def _number_of_features(content: ReportContent) -> Iterator[Block]:
             "The verdict is about choosing in this way: its loss is that of the folds’ own "
             "choices, not that of one size in the curve."
         )
+        if content.contract.judged_on == "test":
+            judged = (
+                "The verdict is of the test rows, which took no part in the choice, and not of "
+                "these folds."
+            )
         if content.n_kept == content.n_candidates:
             judged = "All are kept, so that nothing is chosen that the verdict could judge."
         yield paragraph(f"{chosen} {judged}")
@@ -439,7 +446,9 @@ def why_one_candidate(content: ReportContent) -> str | None:
         return "there was one set alone"
     if len(tried) == 1:
         return f"one {what} was asked for"
-    return f"all {_SEVERAL[what]} led to the same features"
+    most = method.get("n_features") if content.traits.limits_size else None
+    limit = "" if most is None else f", with at most {number(most)} asked for"
+    return f"all {_SEVERAL[what]} led to the same features{limit}"
 
 
 def choices_of_folds(sizes: Sequence[int]) -> str | None:

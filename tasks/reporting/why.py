@@ -158,7 +158,8 @@ class _Known:
         if (measured := self._importance.get(name)) is not None:
             costs = f"masked, it changes the loss by {number(measured['rise'], '+')}"
             if (bound := measured.get("share_lost_at_most")) is not None:
-                costs += f", and the model explains at most {bound_of_share(bound)} less"
+                least = f"explains at most {bound_of_share(bound)} less"
+                costs += f", and the model {least if bound < 1 else 'may explain nothing then'}"
             parts.append(costs)
         if copies := [other for other in self._copies.get(name, ()) if other not in self._kept]:
             are = "near copies" if len(copies) > 1 else "a near copy"
@@ -208,9 +209,11 @@ class _Known:
         if loss is None or content.is_constrained:
             return place
         verb = "left" if content.traits.refits else "was masked"
+        most = self._contract.settings["method"].get("n_features")
+        limit = f"; the most asked for is {number(most)}" if most == content.n_kept else ""
         return (
             f"it {verb} at step {number(self._steps[name])} of the search, as what cost least: "
-            f"the loss was then {number(loss)}"
+            f"the loss was then {number(loss)}{limit}"
         )
 
     def _change_of(self, name: str) -> str:
@@ -242,7 +245,10 @@ class _Known:
         if content.n_kept == content.n_candidates:
             return f"{rank}; all are kept"
         if content.is_constrained:
-            return f"{rank}; the constraints chose {number(content.n_kept)}"
+            limits = self._contract.settings["constraints"]
+            cost, budget = limits.get("costs", {}).get(name, 0), limits["budget"]
+            of = f"; it costs {number(cost)} of a budget of {number(budget)}" if cost else ""
+            return f"{rank}; the constraints chose {number(content.n_kept)}{of}"
         first = "the first " * (self._last_kept == content.n_kept)  # the keep list has others
         are = "is" if content.n_kept == 1 else "are"
         return f"{rank}; {first}{number(content.n_kept)} {are} kept"

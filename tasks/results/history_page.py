@@ -197,13 +197,17 @@ def _last_month(
     changes = changes or ["the kept columns are the same"]
     if (first.loss, first.target) == (last.loss, last.target):
         was, now = number(first.loss_selected), number(last.loss_selected)
-        loss = loss_in_words(last.loss or "")
-        changes.append(f"their {loss} was {was} and is {now}, each on its own rows")
+        loss = f"the {loss_in_words(last.loss or '')} of the kept columns"
+        changes.append(f"{loss} was {was} and is {now}, each on its own rows")
     if first.verdict != last.verdict:
         changes.append(f"the verdict was {first.verdict} and is {last.verdict}")
-    since = rows[list(rows).index(first) + 1 :]
+    since = rows[list(rows).index(first) + bool(before) :]  # the first run of all counts itself
     changes.append(f"{counted(sum(bool(row.decision) for row in since), 'run')} needed a person")
-    in_use = dict.fromkeys(e.run for e in promotions if e.promoted > first.created)
+    begin = since[0].created if since else last.created
+    promoted = [
+        (e.run, " (rollback)" * (e.how == "rollback")) for e in promotions if e.promoted > begin
+    ]
+    in_use = [*dict.fromkeys(map("".join, promoted))][-_NAMED:]
     changes += [f"put in use: {shorten_list(in_use, _NAMED)}"] if in_use else []
     yield paragraph(f"From {_day(first.created)} to {_day(last.created)}: {'; '.join(changes)}.")
 
@@ -277,7 +281,7 @@ def _chart(label: str, rows: Sequence[HistoryRow], curves: Sequence[Sequence[flo
     dots = [dot.format(*place(i, curves[0][i])) for i, row in enumerate(rows) if row.promoted]
     about = f"{label}, over {counted(len(rows), 'run')}, between {number(low)} and {number(high)}."
     return _SVG.format(
-        *(about, *points, Markup("").join(dots), number(high), number(low)),
+        *(about, *points, Markup("").join(dots), f"{high:.3g}", f"{low:.3g}"),
         *(_day(row.created) for row in (rows[0], rows[-1])),
     )
 

@@ -104,7 +104,8 @@ def drift_between(before: Dataset, after: Dataset, feature: str) -> FeatureDrift
 def rescalings(drifts: Iterable[FeatureDrift], features: Collection[str]) -> dict[str, str]:
     """Return which of the features have another scale, and how far their values reach."""
     return {
-        drift.feature: f"reaches to {drift.reach_after:.3g}, was {drift.reach_before:.3g}"
+        drift.feature: f"reaches to {drift.reach_after:.3g}, was {drift.reach_before:.3g}, by the "
+        "5 and 95 % quantiles"
         for drift in drifts
         if drift.has_other_scale and drift.feature in features
     }

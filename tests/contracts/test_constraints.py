@@ -192,6 +192,14 @@ def test_what_constraints_have_dropped_is_not_said_to_have_cost_least(method):
     assert why.loc[list(SIGNAL), "why"].str.contains("the constraints chose").all()
 
 
+def test_what_a_budget_has_dropped_is_told_with_its_cost():
+    constraints = Constraints(costs={"x0": 3, "x3": 2, "x6": 0.5}, budget=4)
+    why = select("auto", constraints=constraints).why().set_index("column")["why"]
+    assert "it costs 3 of a budget of 4" in why["x0"]
+    assert "it costs 0.5 of a budget of 4" in why["x6"]
+    assert "costs" not in why["x1"]
+
+
 def test_the_lags_of_a_series_go_together():
     random = np.random.default_rng(0)
     table = TABLE.assign(day=np.arange(len(TABLE)), stock=random.normal(size=len(TABLE)))

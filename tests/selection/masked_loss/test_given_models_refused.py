@@ -73,7 +73,7 @@ MISFITS = {
         ),
         ({"X": [["a"] * D]}, "; give an array of numbers, or a pandas frame$"),
         ({"X": scipy.sparse.csr_array(X)}, "Sparse data was passed for X"),
-        ({"X": pl.LazyFrame(X)}, "; give an array of numbers, or a pandas frame"),
+        ({"X": pl.LazyFrame(X)}, r"; give its \.collect\(\)$"),
         ({"X": torch.tensor(X, requires_grad=True)}, r"Use tensor.detach\(\).numpy\(\) instead"),
         (
             {"X": X.astype("datetime64[s]")},

@@ -261,7 +261,8 @@ def test_the_report_shows_where_each_search_ended_and_how_probable_each_feature_
         "Penalty" if method is QUICK else "Size asked for"
     )
     kept = page.tables[f"Kept features ({len(result.features)})"]
-    assert kept[0] == ["Feature", "Why", "Probability", "Type", "Missing", "Baseline"]
+    known = ["Association", "Values", "Type", "Missing", "Baseline"]
+    assert kept[0] == ["Feature", "Why", "Probability", *known]
     assert {row[0]: float(row[2]) for row in kept[1:]} == pytest.approx(
         {name: result.scores[name] for name in result.features}, rel=1e-3
     )

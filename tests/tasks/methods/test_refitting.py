@@ -308,7 +308,8 @@ def test_the_report_shows_what_was_measured_and_nothing_else(
         "boruta": ["Rank", "Score"],
         "sequential_backward": ["Rank", "Loss once removed"],
     }
-    assert kept == ["Feature", "Why", *evidence.get(name, []), "Type", "Missing", "Baseline"]
+    known = ["Association", "Values", "Type", "Missing", "Baseline"]
+    assert kept == ["Feature", "Why", *evidence.get(name, []), *known]
 
 
 def test_the_report_has_the_figures_of_the_run(results, tmp_path) -> None:

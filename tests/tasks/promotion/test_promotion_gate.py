@@ -115,7 +115,7 @@ TABLE = [
     # 30 times as large or more: perhaps another unit, whatever the loss does
     (with_interval(-0.3, -0.1, BETTER, drift=(RESCALED,)), "wait",
      "columns of the promoted contract have another scale, perhaps another unit: 'c' (reaches to "
-     "150, was 1.5)"),
+     "150, was 1.5, by the 5 and 95 % quantiles)"),
     (replace(ONE_CHANGED, **NONE_CHANGED, drift=(RESCALED,)), "wait", "columns of the promoted"),
     (with_interval(-0.3, -0.1, BETTER, drift=(replace(RESCALED, feature="b"),)), "promote", "its"),
     (with_interval(-0.3, -0.1, BETTER, drift=(replace(RESCALED, reach_after=44),)), "promote", ""),

@@ -106,8 +106,9 @@ def test_columns_come_and_go(page: Page) -> None:
 def test_the_last_month_is_told_in_a_sentence(page: Page, tmp_path) -> None:
     """From the last run that is a month older than the newest, or else from the first."""
     assert (
-        "From 1 Jan 2026 to 4 Jan 2026: the kept columns are the same; their log loss was 0.5 and "
-        "is 0.4, each on its own rows; 2 runs needed a person; put in use: orders-0."
+        "From 1 Jan 2026 to 4 Jan 2026: the kept columns are the same; the log loss of the kept "
+        "columns was 0.5 and is 0.4, each on its own rows; 2 runs needed a person; put in use: "
+        "orders-0."
     ) in page.text
     store = Store.open(tmp_path)
     for number in range(40):  # months have 28 days
@@ -115,10 +116,22 @@ def test_the_last_month_is_told_in_a_sentence(page: Page, tmp_path) -> None:
         night(store, number, [number // 20, 5], loss=number, decision=decision, name="orders")
     text = Page(render_history(history_of(store))).text
     assert (
-        "From 13 Jan 2026 to 12 Feb 2026: came: feature 1; went: feature 0; their log loss was 12 "
-        "and is 39, each on its own rows; 1 run needed a person."
+        "From 13 Jan 2026 to 12 Feb 2026: came: feature 1; went: feature 0; the log loss of the "
+        "kept columns was 12 and is 39, each on its own rows; 1 run needed a person."
     ) in text
     assert "put in use: " not in text
+
+
+def test_a_first_month_has_its_first_run_and_a_rollback_is_called_so(tmp_path) -> None:
+    store = Store.open(tmp_path)
+    runs = [night(store, n, [n], decision="is new" * (n == 0), name="orders") for n in range(2)]
+    for run in runs:
+        contract = (run.folder / "selection.json").read_bytes()
+        store.promotions.promote("orders", contract, run.name, "by hand", "")
+    store.promotions.rollback("orders", "")
+    text = Page(render_history(history_of(store))).text
+    assert "; 1 run needed a person; put in use: " in text
+    assert f"{runs[0].name}, {runs[1].name}, {runs[0].name} (rollback)." in text
 
 
 def test_what_is_in_use_of_each_data_set_and_its_last_run_come_first(page: Page) -> None:
