@@ -109,6 +109,10 @@ def test_one_name_is_of_one_task(runs, of_classes, store):
     change = "was one of regression, and is one of classification"
     assert against.difference.target_change == change
     assert why_undecided(of_classes.contract, against.difference) == f"the target {change}"
+    leaks = of_classes.contract.comparison.model_copy(update={"leaks": ["x1"]})
+    with_leak = of_classes.contract.model_copy(update={"comparison": leaks})
+    both = f"the target {change}; the selection rests on 'x1', which may be a leak"
+    assert why_undecided(with_leak, against.difference) == both
     chaffinch.promote(of_classes.run, "orders-classification", store=store)
     with pytest.raises(InputError, match="'orders-classification' is a classification of 'y' but"):
         chaffinch.promote(runs[0].run, "orders-classification", store=store)

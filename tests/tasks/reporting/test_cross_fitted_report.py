@@ -63,6 +63,14 @@ def test_the_reader_meets_the_choice_of_the_number_once_and_no_candidates(
         assert drawn == ["Difference", "Rise", "Trade-off", "True"]
 
 
+def test_where_test_rows_judge_the_verdict_is_not_that_of_the_folds(tmp_path) -> None:
+    table = table_of()
+    table = table.assign(day=range(len(table)))
+    page = page_of(chaffinch.select(table, "y", model=LINEAR, time="day"), tmp_path)
+    assert "The verdict is of the test rows, which took no part in the choice" in page.text
+    assert "folds’ own choices" not in page.text
+
+
 def test_the_curve_shows_all_sizes_and_marks_the_chosen_one(page, result) -> None:
     heading, *rows = page.tables["Price of each number of features"]
     assert heading[:5] == [

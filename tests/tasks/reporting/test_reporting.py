@@ -302,6 +302,11 @@ def test_categories_show_their_number_and_their_baseline() -> None:
             "Shares: 75 %, 12.5 %, 12.5 %.",
         ),
         ({"type": "bool", "most_frequent": "true", "counts": [8]}, "true 100 %", "Shares: 100 %."),
+        (  # the last of twelve bars is all others
+            {"type": "category", "most_frequent": "red", "counts": [2, *[1] * 10, 8]},
+            "red 10 %",
+            "Shares: 10 %, 5 %, 5 %, 5 %, 5 %, 5 %, 5 %, 5 %, 5 %, 5 %, 5 %, 40 %.",
+        ),
     ],
 )
 def test_the_values_of_a_column_are_bars_with_words(row, text, label) -> None:
