@@ -583,10 +583,10 @@ def show(run: str, store: str | None, as_json: bool) -> None:
     from chaffinch.tasks.results.result import load_result
 
     existing = _existing_store(store)
-    compared = {comparison.name: comparison for comparison in existing.comparisons()}
+    compared = {comparison.name for comparison in existing.comparisons()}
     run = existing.full_name(run, with_comparisons=True)
     if run in compared:
-        output.show_comparison(load_comparison(compared[run]), as_json=as_json)
+        output.show_comparison(load_comparison(existing.comparison(run)), as_json=as_json)
     else:
         output.show(load_result(existing.existing(run)), as_json=as_json)
 

@@ -166,8 +166,8 @@ class Dataset:
                 yield file
         except FileNotFoundError as error:
             raise StorageError(
-                f"dataset {self.path} is not there; put the store in a folder that all workers "
-                "see, or run on its source again"
+                f"dataset {self.path} is not there; put the store, or CHAFFINCH_CACHE for one in "
+                "object storage, in a folder that all workers see, or run on its source again"
             ) from error
         except (pa.ArrowException, OSError) as error:
             raise_if_out_of_memory(error)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _BYTES_AT_A_TIME = 2**23  # a request for these ends within its time limit
 PROBE = ".conditions"  # an object by which the storage is tried
+_FILES = (".json", ".parquet", ".html", ".md")
 _MOST_PARTS = 9_000  # of an object; S3 takes 10,000
 _MOST_SHOWN = 200
 _CODE = re.compile(r"<Code>(\w+)</Code>")
@@ -41,6 +42,11 @@ class Object:
     name: str
     e_tag: str
     size: int
+
+    @property
+    def marks_folder(self) -> bool:
+        """Whether it is empty and not one of the store's files, which may be emptied by mistake."""
+        return not self.size and not self.name.endswith(_FILES)
 
 
 @dataclass(frozen=True)
@@ -97,22 +103,23 @@ class Bucket:
     def below(self, prefix: str) -> list[Object]:
         """Return the objects below a prefix, which ends a level of their names.
 
-        Empty ones, by which other programs mark folders, are left out.
+        Those by which other programs mark folders are left out.
         """
         import obstore
 
         with self._in_one_line("listing", prefix):
             chunks = obstore.list(self._store, prefix=prefix or None)
-            return [_listed(meta) for chunk in chunks for meta in chunk if meta["size"]]
+            listed = (_listed(meta) for chunk in chunks for meta in chunk)
+            return [one for one in listed if not one.marks_folder]
 
     def find(self, name: str) -> Object | None:
-        """Return an object as it is now; None if there is none, or it is empty."""
+        """Return an object as it is now; None if there is none, or it marks a folder."""
         import obstore
 
         with self._in_one_line("reading", name):
             try:
                 found = _listed(obstore.head(self._store, name))
-                return found if found.size else None
+                return None if found.marks_folder else found
             except FileNotFoundError as error:
                 self._check_bucket(error)
                 return None

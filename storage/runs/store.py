@@ -126,22 +126,17 @@ class Store:
 
     def comparison(self, name: str) -> Run:
         """Return the comparison of that name, created if missing."""
-        return Run(make_folder(path_in(self.path / _COMPARISONS, check_name(name))))
+        return _opened(path_in(self.path / _COMPARISONS, check_name(name)))
 
     @property
     def cells(self) -> Run:
         """Measurements of all comparisons, each a stage named after its key."""
-        return self._shared_stages("cells")
+        return _opened(self.path / "cells")
 
     @property
     def dependencies(self) -> Run:
         """Pairwise dependencies of features, each a stage named after its key."""
-        return self._shared_stages("dependencies")
-
-    def _shared_stages(self, name: str) -> Run:
-        folder = make_folder(self.path / name)
-        refresh(folder)
-        return Run(folder)
+        return _opened(self.path / "dependencies")
 
     @property
     def promotions(self) -> Promotions:
@@ -208,6 +203,13 @@ class Store:
     def comparisons(self) -> list[Run]:
         """Return every described comparison, newest first; see `runs`."""
         return _described(self.path / _COMPARISONS)
+
+
+def _opened(folder: Path) -> Run:
+    """Return what is in a folder, which is created if missing and brought up to date."""
+    make_folder(folder)
+    refresh(folder)
+    return Run(folder)
 
 
 def _check_can_be_made(path: Path) -> None:

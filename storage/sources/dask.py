@@ -48,7 +48,8 @@ class DaskSource(MemorySource):
             if not any(Path(folder).iterdir()):
                 raise InputError(
                     f"the workers that computed the table wrote it to {folder}, which is another "
-                    "folder here; put the store in a folder that all workers see"
+                    "folder here; put the store, or CHAFFINCH_CACHE for one in object storage, "
+                    "in a folder that all workers see"
                 )
             with FileSource(Path(folder)).open(categorical, drop, None) as table:
                 yield table

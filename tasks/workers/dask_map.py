@@ -82,8 +82,8 @@ class OverDask:
                 if worker["files"][path] != digest:
                     raise InputError(
                         f"worker {address} does not see the rows of this run in {path}; put the "
-                        "store in a folder that all workers see at the same path, or set cluster "
-                        "to none"
+                        "store, or CHAFFINCH_CACHE for one in object storage, in a folder that all "
+                        "workers see at the same path, or set cluster to none"
                     )
             has_bytes, needs = worker["memory_limit"], self._needs
             if needs is not None and 0 < has_bytes < needs.n_bytes:

@@ -359,6 +359,7 @@ def test_of_racing_promotions_none_is_lost(
 DAMAGES = {
     "truncated": lambda content: content[: len(content) // 2],
     "changed": lambda content: content[:-9] + bytes([content[-9] ^ 1]) + content[-8:],
+    "emptied": lambda content: b"",
     "missing": None,
 }
 
@@ -529,4 +530,9 @@ def test_the_commands_take_its_address(
     assert len(columns) == 3
     assert "dropped" in said("why", run["run"], "mean radius") or "mean radius" in columns
     assert run["run"] in said("history", "cancer")
-    assert "Kept 3 of 30" in said("show", "cancer-")
+    said("compare", "cancer.csv", "--target", "target", "--methods", "anova_f", "--models", "linear",
+         "--seeds", "1", "--quiet")  # fmt: skip
+    assert "Kept 3 of 30" in said("show", run["run"])
+    names = [name.split("/") for name in objects_of(s3, address)]
+    (compared,) = {name[1] for name in names if name[0] == "comparisons"}
+    assert "anova_f" in said("show", compared)

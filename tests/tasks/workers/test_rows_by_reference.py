@@ -270,5 +270,5 @@ def test_a_worker_that_joins_later_and_does_not_see_the_store_says_so(
 ) -> None:
     dataset = ingest(source_of(table), tmp_path)
     (dataset.path / "table.parquet").unlink()
-    with pytest.raises(StorageError, match="put the store in a folder that all workers see"):
+    with pytest.raises(StorageError, match="in a folder that all workers see"):
         dataset.read()
