@@ -530,8 +530,8 @@ def test_the_commands_take_its_address(
     assert len(columns) == 3
     assert "dropped" in said("why", run["run"], "mean radius") or "mean radius" in columns
     assert run["run"] in said("history", "cancer")
-    said("compare", "cancer.csv", "--target", "target", "--methods", "anova_f", "--models", "linear",
-         "--seeds", "1", "--quiet")  # fmt: skip
+    options = ("--methods", "anova_f", "--models", "linear", "--seeds", "1", "--quiet")
+    said("compare", "cancer.csv", "--target", "target", *options)
     assert "Kept 3 of 30" in said("show", run["run"])
     names = [name.split("/") for name in objects_of(s3, address)]
     (compared,) = {name[1] for name in names if name[0] == "comparisons"}

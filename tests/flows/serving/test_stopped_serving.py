@@ -17,7 +17,8 @@ SECONDS_TO_STOP = 60
 
 def pids_of_run(run: str) -> list[int]:
     """Return the process that was started for a run; not its workers."""
-    return [p.pid for p in psutil.process_iter() if run in p.cmdline()]
+    # a process may end meanwhile, and has no command then
+    return [p.pid for p in psutil.process_iter(["cmdline"]) if run in (p.info["cmdline"] or ())]
 
 
 def in_lines(said: str) -> bool:

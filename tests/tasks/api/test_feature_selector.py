@@ -21,6 +21,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import chaffinch
 from chaffinch import FeatureSelector, InputError, ModelSettings
+from chaffinch.methods import Pefs
 from chaffinch.tasks.pipeline.progress import STEPS
 from chaffinch.tasks.settings.method import class_of, kinds, method_of
 from chaffinch.tasks.settings.stage_titles import title_of
@@ -50,6 +51,8 @@ def test_scikit_learn_checks_pass(method):
     by_trees = {"name": "xgboost", "parameters": {"min_child_weight": 0}}
     model = by_trees if method == "tree_shap" else {"name": "linear"}
     few_rows = ModelSettings(**model, tuning="none", folds=3 if method == "auto" else 2)
+    if method == "pefs":
+        method = Pefs(hidden_layer_sizes=(16,), most_sweeps=2, seeds=1)
     selector = FeatureSelector(method, model=few_rows)
     done = check_estimator(selector, on_skip=None, on_fail=None)
     failed = {
