@@ -113,7 +113,7 @@ def lines_for_programs(app: Sphinx) -> Iterator[str]:
 def first_paragraph(tree: nodes.document) -> str:
     """Return the first paragraph that is not in a note or a list, as one line."""
     paragraphs = tree.findall(nodes.paragraph)
-    ours = (each.astext() for each in paragraphs if isinstance(each.parent, nodes.section))
+    ours = (p.astext() for p in paragraphs if isinstance(p.parent, nodes.section))
     return " ".join(next(ours, "").split())
 
 

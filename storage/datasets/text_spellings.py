@@ -237,8 +237,9 @@ def _refuse_numbers(
     name: str, codes: pa.Array, texts: pa.Array, is_meant: NDArray[np.bool_], numbers: pa.Array
 ) -> NoReturn:
     # $5 and 1,234 show more than 4,5 does
-    odd, in_groups = ~_matches(texts, IN_MARKS), _matches(texts, _GROUPED)
-    shown = next(some for some in (is_meant & odd, is_meant & in_groups, is_meant) if some.any())
+    has_more, in_groups = ~_matches(texts, IN_MARKS), _matches(texts, _GROUPED)
+    choices = is_meant & has_more, is_meant & in_groups, is_meant
+    shown = next(some for some in choices if some.any())
     row, text = _first(codes, texts, shown)
     marks, how = _spelling(text, numbers)
     raise InputError(
@@ -285,8 +286,8 @@ def _spelling(text: str, numbers: pa.Array) -> tuple[str, str]:
     kinds: list[str] = []
     made, left, example = "column", numbers, text
     while (place := pc.index(pc.match_substring_regex(left, IN_MARKS), False).as_py()) >= 0:
-        odd = example if not _has(example, IN_MARKS) else left[place].as_py()
-        kind, call, pattern, to = _step(odd)
+        unread = example if not _has(example, IN_MARKS) else left[place].as_py()
+        kind, call, pattern, to = _step(unread)
         if kind in kinds or not call:  # several units, or several marks as in - 38.1 %
             are_several = kind in kinds and kind in (_UNIT_OF, _CURRENCY_OF)
             how = "write all of them as plain numbers in one unit" if are_several else _PLAINLY

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _BYTES_AT_A_TIME = 2**23  # a request for these ends within its time limit
 PROBE = ".conditions"  # an object by which the storage is tried
-_FILES = (".json", ".parquet", ".html", ".md")
+_FILES = (".json", ".parquet", ".html", ".md")  # which are never empty
 _MOST_PARTS = 9_000  # of an object; S3 takes 10,000
 _MOST_SHOWN = 200
 _CODE = re.compile(r"<Code>(\w+)</Code>")
@@ -85,7 +85,7 @@ class Bucket:
             if "not found" in str(error):
                 raise self._no_bucket() from error
             raise StorageError(source.no_answer(str(self))) from error
-        given: dict[str, Any] = {
+        settings: dict[str, Any] = {
             "access_key_id": key,
             "secret_access_key": secret,
             "session_token": token,
@@ -95,7 +95,7 @@ class Bucket:
         return S3Store(
             source.bucket,
             prefix=source.key or None,
-            config={name: value for name, value in given.items() if value is not None},  # type: ignore[arg-type]
+            config={name: value for name, value in settings.items() if value is not None},  # type: ignore[arg-type]
             client_options={"allow_http": True, "connect_timeout": "5s", "timeout": "60s"},
             retry_config={"max_retries": 5, "retry_timeout": timedelta(seconds=60)},
         )
@@ -110,7 +110,7 @@ class Bucket:
         with self._in_one_line("listing", prefix):
             chunks = obstore.list(self._store, prefix=prefix or None)
             listed = (_listed(meta) for chunk in chunks for meta in chunk)
-            return [one for one in listed if not one.marks_folder]
+            return [stored for stored in listed if not stored.marks_folder]
 
     def find(self, name: str) -> Object | None:
         """Return an object as it is now; None if there is none, or it marks a folder."""
@@ -118,8 +118,8 @@ class Bucket:
 
         with self._in_one_line("reading", name):
             try:
-                found = _listed(obstore.head(self._store, name))
-                return None if found.marks_folder else found
+                stored = _listed(obstore.head(self._store, name))
+                return None if stored.marks_folder else stored
             except FileNotFoundError as error:
                 self._check_bucket(error)
                 return None
@@ -223,9 +223,9 @@ class Bucket:
                 return str(written["e_tag"])
             except (AlreadyExistsError, PreconditionError) as error:
                 conflict = error
-        found = self.read(name)
-        if found is not None and found.data == content:  # an answer was lost
-            return found.e_tag
+        present = self.read(name)
+        if present is not None and present.data == content:  # an answer was lost
+            return present.e_tag
         raise ConflictError from conflict
 
     def _check_bucket(self, error: Exception) -> None:

@@ -34,13 +34,16 @@ _SECONDS_OF_ROUNDING = 2.0
 
 
 def _seconds() -> float:
-    given = os.environ.get(SECONDS) or str(_SECONDS)
+    text = os.environ.get(SECONDS) or str(_SECONDS)
     try:
-        seconds = float(given)
+        seconds = float(text)
     except ValueError:
         seconds = 0.0
     if not _FEWEST <= seconds <= 86_400:
-        raise InputError(f"{SECONDS} must be a number of seconds in 1..86400 but is {given!r:.40}")
+        raise InputError(
+            f"{SECONDS} must be a number of seconds in 1..86400 but is {text!r:.40}; correct it, "
+            f"or unset it for {_SECONDS:g}"
+        )
     return seconds
 
 
@@ -59,6 +62,7 @@ class Lease:
 
     @contextmanager
     def hold(self) -> Iterator[None]:
+        """Wait for the lease, renew it during the block, and give it back."""
         self._acquire()
         thread = threading.Thread(target=self._renew_until_ended, name="lease", daemon=True)
         thread.start()
@@ -82,13 +86,13 @@ class Lease:
     def _acquire(self) -> None:
         seen, since, has_said = "", 0.0, False
         while True:
-            found = self._bucket.read(self._name)
-            owner, seconds = ("", self._seconds) if found is None else _parsed(found.data)
-            e_tag = None if found is None else found.e_tag
+            present = self._bucket.read(self._name)
+            owner, seconds = ("", self._seconds) if present is None else _parsed(present.data)
+            e_tag = None if present is None else present.e_tag
             is_free = not owner or owner.startswith(self._folder)
-            if found is not None and found.e_tag != seen and not is_free:
-                age = self._age(found) if not seen else 0.0
-                seen, since = found.e_tag, time.monotonic() - age
+            if present is not None and present.e_tag != seen and not is_free:
+                age = self._age(present) if not seen else 0.0
+                seen, since = present.e_tag, time.monotonic() - age
             began = time.monotonic()
             if is_free or began - since > seconds:
                 with suppress(ConflictError):  # another was faster
@@ -100,9 +104,9 @@ class Lease:
                 has_said = True
             time.sleep(min(_SECONDS_BETWEEN_LOOKS, seconds / _RENEWALS))
 
-    def _age(self, found: Content) -> float:
+    def _age(self, present: Content) -> float:
         """Return for how many seconds a lease has not changed, at least; storage counts whole."""
-        age = (self._bucket.now() - found.modified).total_seconds()
+        age = (self._bucket.now() - present.modified).total_seconds()
         return max(0.0, age - _SECONDS_OF_ROUNDING)
 
     def _put(self, e_tag: str | None, *, is_given_back: bool = False) -> str:
@@ -151,4 +155,4 @@ def _parsed(content: bytes) -> tuple[str, float]:
         lease: Any = json.loads(content)
         return str(lease["owner"]), float(lease["seconds"])
     except (ValueError, LookupError, TypeError):
-        return "unknown", _SECONDS  # damaged: it is taken over when nobody has renewed it
+        return "unknown", _SECONDS  # damaged: it is taken over unless it is renewed

@@ -91,8 +91,8 @@ def attached(folder: Path) -> Path:
 
 
 def _cache_folder() -> Path:
-    if given := os.environ.get(_CACHE):
-        return path_from(given, _CACHE).absolute()
+    if named := os.environ.get(_CACHE):
+        return path_from(named, _CACHE).absolute()
     base = os.environ.get("XDG_CACHE_HOME")
     try:
         return (Path(base) if base else Path.home() / ".cache").absolute() / "chaffinch"
@@ -100,13 +100,13 @@ def _cache_folder() -> Path:
         raise InputError(f"there is no folder for a cache; name one in {_CACHE}") from error
 
 
-def _attached(source: S3Source) -> Mirror:
+def _attached(source: S3Source) -> BucketMirror:
     """Return the mirror of an address in this process, with the present credentials."""
     bucket = Bucket(source)
     digest = hashlib.sha256(f"{source.endpoint or ''}\0{source}".encode()).hexdigest()
     folder = _cache_folder() / "stores" / digest[:16]
     known = mirror_of(folder / _ABOUT)
-    if isinstance(known, Mirror):
+    if isinstance(known, BucketMirror):
         known.bucket = bucket
         return known
     try:
@@ -119,12 +119,12 @@ def _attached(source: S3Source) -> Mirror:
         ) from error
     about = {"format_version": FORMAT_VERSION, "address": str(source)}
     write_file(folder / _ABOUT, to_json(about))
-    mirror = Mirror(bucket, folder)
+    mirror = BucketMirror(bucket, folder)
     attach(mirror)
     return mirror
 
 
-class Mirror:
+class BucketMirror:
     """A cache folder and the objects that it is of; see `chaffinch.storage.files.Mirror`."""
 
     def __init__(self, bucket: Bucket, folder: Path) -> None:
@@ -194,23 +194,23 @@ class Mirror:
         """
         began, name = time.time_ns(), self._name(path)
         if is_file:
-            found = self.bucket.find(name)
-            listed = [] if found is None else [found]
+            stored = self.bucket.find(name)
+            listed = [] if stored is None else [stored]
         else:
             listed = self.bucket.below(name)
         notes, folder = self._notes.all(name), PurePosixPath(name)
-        there = {one.name: one for one in listed if all(map(is_name, one.name.split("/")))}
+        there = {stored.name: stored for stored in listed if _is_of_store(stored.name)}
         for known in notes.keys() - there.keys():
             self._forget(known, notes[known], began)
         stale = [
-            one
-            for one in there.values()
-            if is_file or wanted(str(PurePosixPath(one.name).relative_to(folder)))
-            if not _is_fresh(one, notes.get(one.name), self.folder / one.name)
+            stored
+            for stored in there.values()
+            if is_file or wanted(str(PurePosixPath(stored.name).relative_to(folder)))
+            if not _is_fresh(stored, notes.get(stored.name), self.folder / stored.name)
         ]
         if len(stale) <= 1:
-            for one in stale:
-                self._download(one, notes)
+            for stored in stale:
+                self._download(stored, notes)
             return
         with ThreadPoolExecutor(min(_AT_A_TIME, len(stale))) as threads:
             for _ in threads.map(partial(self._download, notes=notes), stale):
@@ -225,21 +225,21 @@ class Mirror:
     def _download(self, listed: Object, notes: Mapping[str, Note]) -> None:
         path, seen = self.folder / listed.name, notes.get(listed.name)
         aside = path.with_name(f"{ASIDE}{uuid4().hex}{path.suffix}")
-        one = listed
+        stored = listed
         with one_line_errors(path):
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 for _ in range(_TRIES):
                     try:
-                        self.bucket.download(one, aside)
+                        self.bucket.download(stored, aside)
                     except ConflictError:  # it was replaced since it was listed
-                        found = self.bucket.find(listed.name)
-                        if found is None:
+                        present = self.bucket.find(listed.name)
+                        if present is None:
                             return  # removed, which the next listing shows
-                        one = found
+                        stored = present
                         continue
-                    note = Note.of(one.e_tag, aside)
-                    self._notes.exchange(one.name, seen, note, partial(aside.replace, path))
+                    note = Note.of(stored.e_tag, aside)
+                    self._notes.exchange(stored.name, seen, note, partial(aside.replace, path))
                     return
             finally:
                 aside.unlink(missing_ok=True)
@@ -264,6 +264,10 @@ def _identity(folder: Path) -> str:
     machine = boot.read_text() if boot.exists() else str(getnode())
     text = f"{gethostname()}\0{machine}\0{about.st_dev}\0{about.st_ino}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _is_of_store(name: str) -> bool:
+    return all(map(is_name, name.split("/")))
 
 
 def _is_fresh(listed: Object, note: Note | None, file: Path) -> bool:

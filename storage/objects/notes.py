@@ -22,7 +22,7 @@ _AFTER_SLASH = chr(ord("/") + 1)
 
 @dataclass(frozen=True)
 class Note:
-    """The object that a file is, and by what the file can be told; `noted` is when, in ns."""
+    """The object that a file is a copy of, with the file's size and time; times are in ns."""
 
     e_tag: str
     size: int

@@ -28,7 +28,7 @@ from chaffinch.storage.files import (
     to_json,
     write_file,
 )
-from chaffinch.storage.objects.mirror import Mirror, attached, local_folder
+from chaffinch.storage.objects.mirror import BucketMirror, attached, local_folder
 from chaffinch.storage.runs.promotions import Promotion, Promotions
 from chaffinch.storage.runs.stages import Run
 
@@ -66,7 +66,7 @@ class Store:
     def open(cls, path: Path | str) -> Store:
         """Return the store at a path or address, created if missing, after a test write."""
         store = cls.at(path)
-        if isinstance(mirror := mirror_of(store.path), Mirror):
+        if isinstance(mirror := mirror_of(store.path), BucketMirror):
             mirror.check_conditions()
         refresh_file(store.path / _STORE)
         try:

@@ -98,7 +98,7 @@ def select(
         which is the network that the search of method pefs has trained, the name of a scikit-learn
         estimator, or an estimator of your own, which is cloned and not tuned. If it is fitted,
         GBMO and FLBMO mask it as it is, and fit clones only on the features that they keep; fit it
-        on rows that the table does not have, as what it has seen tells less. One that
+        on rows that the table does not have: on those it has seen, masking costs too much. One that
         takes no missing values, such as Lasso, is fitted on standardised numbers, with the mean for
         a missing one; trees and forests that take them get the numbers as they are.
     n_features : int, optional

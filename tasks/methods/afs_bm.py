@@ -140,8 +140,8 @@ class AfsBm(Method):
             problem.keep,
             problem.seed,
         )
-        each = list(product(self.slacks, self.rejections))
-        walks = problem.workers.map(_walk, search, each, problem.on_progress)
+        limits = list(product(self.slacks, self.rejections))
+        walks = problem.workers.map(_walk, search, limits, problem.on_progress)
         line = (
             "slack %g, rejections %d: %d rounds, model %s trained %d times, %d of %d features kept"
         )
@@ -156,7 +156,7 @@ class AfsBm(Method):
         return _result_of(walks, problem.schema.features)
 
     def candidates(self, result: SearchResult) -> list[Candidate]:
-        most, found = self.n_features, dict[tuple[float, bytes], Candidate]()
+        most, by_mask = self.n_features, dict[tuple[float, bytes], Candidate]()
         steps = zip(result.steps.to_pylist(), result.masks, strict=True)
         for (slack, _), rounds in groupby(steps, lambda step: _walk_of(step[0])):
             n_unchanged, not_ended = 0, set(self.patience)
@@ -165,8 +165,8 @@ class AfsBm(Method):
                 # with less patience a walk may end above the limit, which the longest comes to
                 if n_unchanged in not_ended and mask.sum() <= (most or len(mask)):
                     not_ended.remove(n_unchanged)
-                    found[slack, mask.tobytes()] = Candidate(mask, [slack], at_most=most)
-        return unique_masks(list(found.values()))
+                    by_mask[slack, mask.tobytes()] = Candidate(mask, [slack], at_most=most)
+        return unique_masks(list(by_mask.values()))
 
     def report(self, result: SearchResult) -> dict[str, Any]:
         return {"rounds": result.steps.to_pylist()}
@@ -229,9 +229,10 @@ class _Search:
         return self.tuner.recipe_for(rows, schema, self.folds).fit(rows, schema)
 
 
-def _walk(search: _Search, each: tuple[float, int]) -> MaskingWalk:
+def _walk(search: _Search, limits: tuple[float, int]) -> MaskingWalk:
+    """Return the walk of a slack and a number of rejections."""
     method, keep, features = search.method, search.keep, search.refit.schema.features
-    rules = Rules(*each, method.patience[-1], method.drift_cap, method.penalty)
+    rules = Rules(*limits, method.patience[-1], method.drift_cap, method.penalty)
     start = np.isin(features, method.start or features)
     start[list(keep)] = True
     most = method.n_features

@@ -62,7 +62,7 @@ def _in_common(certified: Mapping[str, Any]) -> str:
 
 
 def _highest_bound(certified: Mapping[str, Any]) -> float | None:
-    bounds = [each["share_lost_at_most"] for each in certified["sets"]]
+    bounds = [member["share_lost_at_most"] for member in certified["sets"]]
     return None if None in bounds else max(bounds)
 
 
@@ -82,7 +82,7 @@ def _why_not(certified: Mapping[str, Any]) -> str:
 
 
 def _worst(certified: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
-    return max(enumerate(certified["sets"]), key=lambda each: each[1]["share_lost_at_most"])
+    return max(enumerate(certified["sets"]), key=lambda member: member[1]["share_lost_at_most"])
 
 
 def _name(certified: Mapping[str, Any], place: int) -> str:
@@ -126,7 +126,7 @@ def how_certified(certified: Mapping[str, Any], part: str) -> str:
     """Return which rows found the sets, and which certify them."""
     finding, certifying = (number(certified["rows"][by]) for by in ("finding", "certifying"))
     which = f"{finding} rows found them, and {certifying} {part_in_words(part)} rows"
-    tested = [f"{number(each['tau'])}" for each in certified["tested"]]
+    tested = [f"{number(claim['tau'])}" for claim in certified["tested"]]
     order = f", tested in this order of tau: {listed(tested)}" if len(tested) > 1 else ""
     return f"{which} that had no part in it judge them{order}."
 
@@ -138,7 +138,7 @@ def what_may_be_lost(certified: Mapping[str, Any], near_copies: NearCopies) -> s
     """
     if not certified["is_shown"] or len(certified["sets"]) == 1:
         return ""
-    sets = [each["features"] for each in certified["sets"]]
+    sets = [member["features"] for member in certified["sets"]]
     common = [name for name in sets[0] if all(name in features for features in sets)]
     any_other = "Each column can be lost: one of these sets does without it"
     if not common:
@@ -161,13 +161,13 @@ def table_of_certified_sets(certified: Mapping[str, Any], part: str) -> Table:
     """Return the sets with loss, share lost and its bound; all features come first."""
     rows = [("all features", number(certified["all_features_loss"]), *[number(None)] * 3)]
     names = names_of_sets(certified)
-    for place, (name, each) in enumerate(zip(names, certified["sets"], strict=True)):
+    for place, (name, member) in enumerate(zip(names, certified["sets"], strict=True)):
         rows.append(
             (
                 name,
-                number(each["loss"]),
-                rounded_share(each["share_lost"]),
-                bound_of_share(each["share_lost_at_most"]),
+                number(member["loss"]),
+                rounded_share(member["share_lost"]),
+                bound_of_share(member["share_lost_at_most"]),
                 number(_most_in_common(certified["sets"], place)),
             )
         )
@@ -179,13 +179,13 @@ def table_of_certified_sets(certified: Mapping[str, Any], part: str) -> Table:
 
 def _most_in_common(sets: Sequence[Mapping[str, Any]], place: int) -> int:
     features = {*sets[place]["features"]}
-    others = [each["features"] for i, each in enumerate(sets) if i != place]
+    others = [member["features"] for i, member in enumerate(sets) if i != place]
     return max((len(features.intersection(other)) for other in others), default=0)
 
 
 def _features(certified: Mapping[str, Any]) -> Table:
     """Return which sets have each feature; those that most sets have come first."""
-    sets = [each["features"] for each in certified["sets"]]
+    sets = [member["features"] for member in certified["sets"]]
     every = dict.fromkeys(name for features in sets for name in features)
     held = {name: [name in features for features in sets] for name in every}
     order = sorted(held, key=lambda name: (-sum(held[name]), [not has for has in held[name]]))
@@ -207,11 +207,11 @@ def lines_of_certified_sets(
     for text in (how_certified(certified, part), what_would_help(certified)):
         if text:
             yield f"  {text}"
-    for name, each in zip(names_of_sets(certified), certified["sets"], strict=True):
-        lost = rounded_share(each["share_lost"])
-        at_most = bound_of_share(each["share_lost_at_most"])
-        loss = f"{part_in_words(part)} {loss_name} {each['loss']:.4g}"
+    for name, member in zip(names_of_sets(certified), certified["sets"], strict=True):
+        lost = rounded_share(member["share_lost"])
+        at_most = bound_of_share(member["share_lost_at_most"])
+        loss = f"{part_in_words(part)} {loss_name} {member['loss']:.4g}"
         yield f"  {name}. {loss}, loses {lost}, at most {at_most}"
-        yield f"     {listed(each['features'], n_names)}"
+        yield f"     {listed(member['features'], n_names)}"
     if columns := what_may_be_lost(certified, near_copies):
         yield f"  {columns}"

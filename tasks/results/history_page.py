@@ -203,7 +203,7 @@ def _last_month(
         changes.append(f"the verdict was {first.verdict} and is {last.verdict}")
     since = rows[list(rows).index(first) + bool(before) :]  # the first run of all counts itself
     changes.append(f"{counted(sum(bool(row.decision) for row in since), 'run')} needed a person")
-    begin = since[0].created if since else last.created
+    begin = since[0].created
     promoted = [
         (e.run, " (rollback)" * (e.how == "rollback")) for e in promotions if e.promoted > begin
     ]

@@ -169,7 +169,7 @@ def _verdict(
     n_units: int,
     is_within: bool,
 ) -> Verdict:
-    """Return the verdict; `is_within` tells of fewer features that lose at most the tolerance."""
+    """Return the verdict; `is_within`: fewer features are shown to lose at most the tolerance."""
     if interval is None or n_units < FEWEST_UNITS:
         return "cannot tell"
     if interval[1] < 0 and (over_constant is None or over_constant[1] < 0):

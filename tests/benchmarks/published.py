@@ -3,7 +3,8 @@
 Tables of scikit-learn and made-up ones, LightGBM of 100 trees, untuned. Both forms judge by the
 same 15 % of the rows: the loss of the selected features in the paper's form is divided by that
 with our defaults. AFS-BM's form has other shares, so that its rows that judge differ; the losses
-are divided by those of all features first.
+are divided by those of all features first. The interval resamples runs. Those of one table are
+alike, so that it is rather too short.
 
     python -m tests.benchmarks.published METHOD [SEEDS]
 """

@@ -364,6 +364,22 @@ DAMAGES = {
 }
 
 
+def damaged_in_turn(
+    damage: str, s3: ObjectStorage, address: str, *, datasets: bool
+) -> Iterator[tuple[str, bytes]]:
+    """Damage one object after the other, and give its name and whole content; then mend it."""
+    make = DAMAGES[damage]
+    for name, content in objects_of(s3, address).items():
+        if not is_data(name) or name.startswith("datasets") != datasets:
+            continue
+        if make is None:
+            s3.files.delete_file(f"{address.removeprefix('s3://')}/{name}")
+        else:
+            put(s3, address, name, make(content))
+        yield name, content
+        put(s3, address, name, content)
+
+
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_object_is_a_line_that_names_it_or_is_not_needed(
     damage: str, s3: ObjectStorage, address: str, machine: Machine
@@ -372,14 +388,7 @@ def test_a_damaged_object_is_a_line_that_names_it_or_is_not_needed(
     chaffinch.promote(result, "cancer")
     expected = result.model.predict(TABLE)
     said: dict[str, str] = {}
-    for name, content in objects_of(s3, address).items():
-        if not is_data(name) or name.startswith("datasets"):
-            continue
-        make = DAMAGES[damage]
-        if make is None:
-            s3.files.delete_file(f"{address.removeprefix('s3://')}/{name}")
-        else:
-            put(s3, address, name, make(content))
+    for name, _ in damaged_in_turn(damage, s3, address, datasets=False):
         machine()
         try:
             contract = chaffinch.promoted("cancer", store=address)
@@ -389,7 +398,6 @@ def test_a_damaged_object_is_a_line_that_names_it_or_is_not_needed(
             )
         except (InputError, StorageError) as error:
             said[name] = str(error)
-        put(s3, address, name, content)
     files = {name.rpartition("/")[2] for name in said}
     assert {"selection.json", "model.skops", "cancer.json", "evaluate.json"} <= files
     assert not any("\n" in line for line in said.values())
@@ -403,14 +411,7 @@ def test_a_damaged_dataset_is_a_line_or_is_made_again(
     damage: str, s3: ObjectStorage, address: str, machine: Machine
 ) -> None:
     result = chaffinch.select(TABLE, "target", store=address, **QUICK)
-    for name, content in objects_of(s3, address).items():
-        if not (is_data(name) and name.startswith("datasets")):
-            continue
-        make = DAMAGES[damage]
-        if make is None:
-            s3.files.delete_file(f"{address.removeprefix('s3://')}/{name}")
-        else:
-            put(s3, address, name, make(content))
+    for name, content in damaged_in_turn(damage, s3, address, datasets=True):
         machine()
         chaffinch.select(TABLE, "target", store=address, **QUICK)
         assert chaffinch.load_run(result.run, store=address).contract == result.contract

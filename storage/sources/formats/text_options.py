@@ -139,9 +139,9 @@ class TextOptions:
     @property
     def marks(self) -> str:
         """The options of these marks, as they are typed."""
-        given = {"decimal": self.decimal} if self.decimal != "." else {}
-        given |= {"thousands": self.thousands} if self.thousands else {}
-        return "#" + "&".join(f"{option}={quote(mark, ',')}" for option, mark in given.items())
+        marks = {"decimal": self.decimal} if self.decimal != "." else {}
+        marks |= {"thousands": self.thousands} if self.thousands else {}
+        return "#" + "&".join(f"{option}={quote(mark, ',')}" for option, mark in marks.items())
 
 
 def marks_of(texts: pa.Array | pa.ChunkedArray) -> list[TextOptions]:
@@ -157,9 +157,9 @@ def marks_of(texts: pa.Array | pa.ChunkedArray) -> list[TextOptions]:
         for decimal in (".", ",")
         if decimal != mark and (decimal in marks or (decimal == ".") == (mark != "."))
     ]
-    found = [own for own in options if _are_all(texts, own.number)]
-    sure = [own for own in found if not are_perhaps_thousands(texts, own.decimal)]
-    return sorted(sure or found, key=lambda own: own.decimal, reverse=True)
+    fitting = [own for own in options if _are_all(texts, own.number)]
+    sure = [own for own in fitting if not are_perhaps_thousands(texts, own.decimal)]
+    return sorted(sure or fitting, key=lambda own: own.decimal, reverse=True)
 
 
 def are_perhaps_thousands(numbers: pa.Array | pa.ChunkedArray, mark: str = ".") -> bool:

@@ -19,7 +19,7 @@ from chaffinch.tasks.selection.models.forest import Forest
 
 
 def digest_of_fit(estimator: Any) -> str | None:
-    """Return what tells a fitted estimator from another fit of it; None if it is not fitted.
+    """Return the SHA-256 of what an estimator has learned; None if it is not fitted.
 
     InputError if the estimator cannot be read.
     """

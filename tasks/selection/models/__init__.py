@@ -52,7 +52,7 @@ class ModelKind:
     reads_files: bool = False  # it keeps a byte of each value, so that rows may be in files
     imputes: bool = False  # a missing value counts as the mean of the training rows
     of_method: str | None = None  # the only method that it goes with
-    task: Task | None = None  # the only one that it suits; None: both, or the library's check tells
+    task: Task | None = None  # the only one that it suits; None: both, or its check decides
     overflows: bool = False  # sums of very large values would, and their difference be NaN
 
     def suits(self, task: Task) -> bool:
