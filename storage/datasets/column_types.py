@@ -34,6 +34,7 @@ from chaffinch.storage.datasets.text_spellings import (
     text_has_zone,
 )
 from chaffinch.storage.memory import FreedBytes, bytes_of
+from chaffinch.storage.sources.formats.text_options import date_formats_of
 
 NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 _WHOLE = r"^\s*[+-]?\d+\s*$"
@@ -71,7 +72,9 @@ def typed_text(
         is_iso = are_iso_dates(texts, ordered)
         dates = texts.filter(pa.array(is_iso)) if is_iso.any() else texts
         form = re.sub(r"\d", "0", pc.min(dates).as_py())  # the value itself is the user's
-        kinds = [f"{DATE_IN_TEXT} written as {form!r}"] * len(texts)
+        formats = " or ".join(() if is_iso.any() else date_formats_of(texts))
+        read = f", in the format {formats}" if formats else ""
+        kinds = [f"{DATE_IN_TEXT} written as {form!r}{read}"] * len(texts)
         for i in np.flatnonzero(~is_iso) if is_iso.any() else ():
             kinds[i] = f"{NO_DATE}{short_repr(texts[i].as_py())}"
         return pa.array(kinds, OTHER).take(codes)

@@ -82,7 +82,7 @@ class Loss:
     ) -> float:
         if self.is_mean_over_rows:
             return float(np.average(self.per_row(y, prediction), weights=weight))
-        return -_score(self, y, prediction, weight)
+        return 0.0 - _score(self, y, prediction, weight)  # 0.0, not -0.0, for a score of 0
 
 
 def is_mean_over_rows(name: object) -> bool:

@@ -397,7 +397,8 @@ def _sentence(
         start = _nothing_to_select_from(judged, before, constant, n_rows, words, name)
     if kept == total:
         every = "The one feature" if total == 1 else f"Every one of the {total} features"
-        kept_all = f"{every} was kept, {why_all or 'so there is nothing smaller to compare'}."
+        why = "" if start else f", {why_all or 'so there is nothing smaller to compare'}"
+        kept_all = f"{every} was kept{why}."
         if lacking := too_few_units(judged.units):
             return f"{start}{kept_all} {lacking}, so that no verdict is possible."
         return f"{start}{kept_all}" + ("" if start else _constant_reason(*reason))
@@ -447,8 +448,8 @@ def _nothing_to_select_from(
         remedy = "Other features or another model are needed rather than more rows."
     elif difference >= 0:
         remedy = (
-            "That is no gain, but a few large losses can decide it, so more rows, other features "
-            "or another model may be needed."
+            "That is no gain; more rows, other features, another model or another loss may show "
+            "one."
         )
     else:
         times = ((interval[1] - difference) / difference) ** 2

@@ -141,3 +141,9 @@ def test_a_score_of_two_classes_is_refused_for_three(name):
 )
 def test_one_loss_by_two_names_is_one_loss(schema, name, scorer) -> None:
     assert resolve_loss(scorer, schema) == resolve_loss(name, schema)
+
+
+def test_a_score_of_nothing_is_a_loss_of_zero_without_a_sign() -> None:
+    loss = resolve_loss("f1", BINARY)
+    value = loss(np.array([0, 1]), np.array([[1.0, 0.0], [1.0, 0.0]]))
+    assert str(value) == "0.0"

@@ -305,11 +305,32 @@ def test_dates_in_iso_form_are_timestamps_by_every_door(zone: str, tmp_path: Pat
 def test_dates_in_another_form_are_left_out_with_their_value(text: str) -> None:
     column = typed([text, None, text])
     assert column.type == OTHER
-    assert column.to_pylist()[:2] == [
-        f"date in text written as {re.sub('[0-9]', '0', text)!r}",
-        None,
-    ]
+    reason, missing = column.to_pylist()[:2]
+    assert reason.startswith(f"date in text written as {re.sub('[0-9]', '0', text)!r}")
+    assert missing is None
     assert typed([text, None], categorical=["x"]).type == CATEGORY
+
+
+@pytest.mark.parametrize(
+    ("texts", "formats"),
+    [
+        (["01/13/2023", "02/03/2023"], "%m/%d/%Y"),
+        (["31.1.2023", "1.12.2023"], "%d.%m.%Y"),
+        (["31.01.99 10:30:05", "01.02.99 00:00:00"], "%d.%m.%y %H:%M:%S"),
+        (["01/02/2023", "03/04/2023"], "%d/%m/%Y or %m/%d/%Y"),
+        (["2023/01/31"], "%Y/%m/%d"),
+    ],
+)
+def test_dates_in_another_form_name_the_formats_that_read_all(
+    texts: list[str], formats: str, tmp_path: Path
+) -> None:
+    (reason,) = set(typed(texts).to_pylist())
+    assert reason.endswith(f", in the format {formats}")
+    path = tmp_path / "dates.csv"
+    path.write_text("\n".join(["day", *texts]))
+    for form in formats.split(" or "):
+        column = source_of(f"{path}#date_format={form}").read().column("day")
+        assert pa.types.is_timestamp(column.type)
 
 
 @pytest.mark.parametrize("large", [2**63 - 1, -(2**63), 10**20])

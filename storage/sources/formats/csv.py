@@ -31,7 +31,11 @@ import pyarrow.csv
 
 from chaffinch.errors import InputError, StorageError, raise_if_out_of_memory
 from chaffinch.storage.column_names import check_columns
-from chaffinch.storage.sources.formats.text_options import TextOptions, are_perhaps_thousands
+from chaffinch.storage.sources.formats.text_options import (
+    TextOptions,
+    are_perhaps_thousands,
+    dates_in,
+)
 from chaffinch.storage.sources.source import Format, OpenTable, check_same_columns
 from chaffinch.storage.spilled import SpilledRows
 
@@ -376,26 +380,13 @@ def _usual(texts: pa.StringArray, kind: pa.DataType, options: TextOptions) -> pa
     """Return texts of a type in the spelling that a cast takes; others raise ArrowInvalid."""
     if kind == _DATES[1] and options.date_format:
         with suppress(pa.ArrowInvalid):
-            return _dates(texts, options.date_format, kind.unit)
+            return dates_in(texts, options.date_format, kind.unit)
     if options.has_own_numbers and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         if not pc.all(pc.match_substring_regex(texts, options.number)).as_py():
             raise pa.ArrowInvalid("no numbers in the marks of this file")
         texts = pc.replace_substring(texts, options.thousands, "") if options.thousands else texts
         texts = pc.replace_substring(texts, options.decimal, ".")
     return texts
-
-
-def _dates(texts: pa.StringArray, form: str, unit: str) -> pa.Array:
-    """Return dates in a format; ArrowInvalid for a text that is none, such as a 31st of June."""
-    dates = pc.strptime(texts, format=form, unit=unit)
-    again, given = (
-        pc.replace_substring_regex(pc.utf8_trim_whitespace(text), r"\b0+(\d)", r"\1")
-        for text in (pc.strftime(dates, format=form), texts)
-    )
-    is_same = pc.all(pc.equal(again, given)).as_py() is not False
-    if not is_same or pc.any(pc.less(pc.year(dates), 1000)).as_py():
-        raise pa.ArrowInvalid("no dates in the format of this file")
-    return dates
 
 
 def _as(texts: pa.StringArray, kind: pa.DataType, options: TextOptions) -> pa.Array:

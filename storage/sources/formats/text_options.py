@@ -31,6 +31,7 @@ _DIGITS = (
 NUMBER_IN_MARKS = rf"(?:{_DIGITS})(?:[eE][+-]?\d+)?"  # of any kind, without a sign
 IN_MARKS = rf"^\s*[+-]?{NUMBER_IN_MARKS}\s*$"
 
+_ORDERS = ("dmY", "mdY", "Ymd", "Ydm", "dmy", "mdy", "ymd")  # of the fields of a date
 _DECIMALS = range(1, 7)  # of a number that stands for a missing value
 
 
@@ -169,6 +170,38 @@ def are_perhaps_thousands(numbers: pa.Array | pa.ChunkedArray, mark: str = ".") 
     """
     forms = (rf"^\s*[+-]?[1-9]\d{{0,2}}\{mark}\d\d0\s*$", r"^\s*[+-]?[1-9]\d{0,2}\s*$")
     return all(pc.any(pc.match_substring_regex(numbers, form)).as_py() for form in forms)
+
+
+def dates_in(texts: pa.Array, form: str, unit: str = "s") -> pa.Array:
+    """Return dates in a format; ArrowInvalid for a text that is none, such as a 31st of June."""
+    dates = pc.strptime(texts, format=form, unit=unit)
+    again, given = (
+        pc.replace_substring_regex(pc.utf8_trim_whitespace(text), r"\b0+(\d)", r"\1")
+        for text in (pc.strftime(dates, format=form), texts)
+    )
+    is_same = pc.all(pc.equal(again, given)).as_py() is not False
+    if not is_same or pc.any(pc.less(pc.year(dates), 1000)).as_py():
+        raise pa.ArrowInvalid("no dates in the format of this file")
+    return dates
+
+
+def date_formats_of(texts: pa.Array) -> list[str]:
+    """Return the formats of numbers, such as %d.%m.%Y, in which every text is a date."""
+    written = re.fullmatch(r"\s*\d+([/.-])\d+\1\d+([ T]\d+:\d+)?(:\d+)?\s*", texts[0].as_py())
+    if written is None:
+        return []
+    mark, minutes, seconds = written.groups()
+    time = (f"{minutes[0]}%H:%M" if minutes else "") + (":%S" if seconds else "")
+    formats = [mark.join(f"%{field}" for field in order) + time for order in _ORDERS]
+    return [form for form in formats if _are_dates(texts, form)]
+
+
+def _are_dates(texts: pa.Array, form: str) -> bool:
+    try:
+        dates_in(texts, form)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def literal(text: str) -> str:
