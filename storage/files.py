@@ -282,11 +282,24 @@ def make_folder(path: Path) -> Path:
 def locked(path: Path, what: str) -> Iterator[None]:
     """Hold the lock file `path`, so that only one process at a time works on `what`.
 
-    Another process logs one warning and waits. The operating system releases the lock of a dead
-    process; the empty file stays. In object storage a lease is held as well. Raises the errors of
-    `write_file`, and StorageError where the file system has no locks.
+    In object storage a lease is held as well, else see `locked_here`.
     """
     mirror = mirror_of(path)
+    with ExitStack() as held:
+        held.enter_context(locked_here(path, what))
+        if mirror is not None:
+            held.enter_context(mirror.lease(path, what))
+        yield
+
+
+@contextmanager
+def locked_here(path: Path, what: str) -> Iterator[None]:
+    """Hold a lock file for the processes that see it.
+
+    Another process logs one warning and waits. The operating system releases the lock of a dead
+    process; the empty file stays. Raises the errors of `write_file`, and StorageError where the
+    file system has no locks.
+    """
     make_folder(path.parent)
     # a soft lock tests whether the file exists, which is always true here
     lock = FileLock(path, fallback_to_soft=False)
@@ -298,11 +311,10 @@ def locked(path: Path, what: str) -> Iterator[None]:
         except Timeout:
             logger.warning("waiting for another process that works on %s", what)
             lock.acquire()
-    with ExitStack() as held:
-        held.callback(lock.release)
-        if mirror is not None:
-            held.enter_context(mirror.lease(path, what))
+    try:
         yield
+    finally:
+        lock.release()
 
 
 def sweep(folder: Path) -> None:
@@ -343,6 +355,14 @@ def sha256_of_file(path: Path) -> str:
     """Return the SHA-256 of a file, 64 hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def has_sha256(path: Path, sha256: str) -> bool:
+    """Return whether a file can be read and has this SHA-256."""
+    try:
+        return sha256_of_file(path) == sha256
+    except OSError:
+        return False
 
 
 def sha256_of_written(path: Path) -> str:

@@ -57,6 +57,7 @@ from chaffinch.storage.files import (
     write_file,
 )
 from chaffinch.storage.memory import release_memory
+from chaffinch.storage.objects.shared_file import SharedFile
 from chaffinch.storage.sources.source import Source
 from chaffinch.storage.spilled import SpilledColumns, spill_folder
 
@@ -83,16 +84,18 @@ class Dataset:
 
     `path` is the folder with ``table.parquet`` and ``dataset.json``; `hash` has 64 hexadecimal
     digits over names, types, categories and values; `columns` has the type of each column, in table
-    order: float64, int64, bool, category, timestamp or other. `source_order` is the file of the
-    row numbers in the source; None if the dataset was not opened for a source. `n_left_out` rows of
-    the source have no target, and are not in the dataset. `zoned` are the columns whose times
-    have a zone in the source; None where that is not known.
+    order: float64, int64, bool, category, timestamp or other. `file` is the table, which a process
+    that the dataset is sent to finds or fetches. `source_order` is the file of the row numbers in
+    the source; None if the dataset was not opened for a source. `n_left_out` rows of the source
+    have no target, and are not in the dataset. `zoned` are the columns whose times have a zone in
+    the source; None where that is not known.
     """
 
     path: Path
     hash: str
     n_rows: int
     columns: dict[str, str]
+    file: SharedFile = field(compare=False, repr=False)
     source_order: Path | None = field(default=None, compare=False)
     n_left_out: int = field(default=0, compare=False)
     zoned: frozenset[str] | None = field(default=None, compare=False)
@@ -118,7 +121,8 @@ class Dataset:
             ) from error
         if not whole:
             raise StorageError(f"dataset {shown(path)} is damaged; run on its source again")
-        return cls(path, hash, manifest["n_rows"], manifest["columns"])
+        file = SharedFile.of(path / _TABLE, manifest["files"][_TABLE])
+        return cls(path, hash, manifest["n_rows"], manifest["columns"], file)
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the table, or only these columns in this order; other columns are not read."""
@@ -154,31 +158,28 @@ class Dataset:
 
     @contextmanager
     def _open_table(self) -> Iterator[pa.parquet.ParquetFile]:
-        """Open the file of the table; StorageError where it is damaged."""
+        """Open the file of the table; StorageError where it is damaged or missing."""
+        path = self.file.here()
         try:
             # pre_buffer would also hold the whole file, without gain for a local file
             with pa.parquet.ParquetFile(
-                self.path / _TABLE,
+                path,
                 pre_buffer=False,
                 buffer_size=_READ_AHEAD,
                 page_checksum_verification=True,
             ) as file:
                 yield file
-        except FileNotFoundError as error:
-            raise StorageError(
-                f"dataset {self.path} is not there; put the store, or CHAFFINCH_CACHE for one in "
-                "object storage, in a folder that all workers see, or run on its source again"
-            ) from error
         except (pa.ArrowException, OSError) as error:
             raise_if_out_of_memory(error)
             raise StorageError(
-                f"dataset {self.path} is damaged: {error}; run on its source again"
+                f"dataset {path.parent} is damaged: {error}; run on its source again"
             ) from error
 
-    def files_to_see(self) -> dict[str, str]:
-        """Return a file with its SHA-256, by which a process can tell that it sees this dataset."""
-        path = (self.path / _MANIFEST).absolute()
-        return {str(path): sha256_of_file(path)}
+    @property
+    def manifest(self) -> SharedFile:
+        """A small file, by which a process can tell that it can read this dataset."""
+        path = self.path / _MANIFEST
+        return SharedFile.of(path, sha256_of_file(path))
 
     def rows_in_source(self) -> NDArray[np.int64]:
         """Return which row of the source each row was, shape (n,)."""
@@ -402,15 +403,17 @@ def _store(
         except StorageError:
             sweep(home)
         write_file(home / _TABLE, lambda path: _write_parquet(columns, path))
+        sha256 = sha256_of_written(home / _TABLE)
         manifest = {
             "format_version": FORMAT_VERSION,
             "hash": dataset_hash,
             "n_rows": columns.n_rows,
             "columns": types,
-            "files": {_TABLE: sha256_of_written(home / _TABLE)},
+            "files": {_TABLE: sha256},
         }
         write_file(home / _MANIFEST, to_json(manifest))
-    return Dataset(home, dataset_hash, columns.n_rows, types)
+    file = SharedFile.of(home / _TABLE, sha256)
+    return Dataset(home, dataset_hash, columns.n_rows, types, file)
 
 
 def _remove(names: Collection[str], columns: MutableMapping[str, pa.ChunkedArray]) -> None:

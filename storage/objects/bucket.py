@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -137,8 +138,11 @@ class Bucket:
                 self._check_bucket(error)
                 return None
 
-    def download(self, listed: Object, path: Path) -> None:
-        """Write an object to a file; ConflictError if it is no longer the one that was listed."""
+    def download(self, listed: Object, path: Path) -> str:
+        """Write an object to a file, and return its SHA-256.
+
+        ConflictError if it is no longer the one that was listed.
+        """
         import obstore
         from obstore.exceptions import PreconditionError
 
@@ -158,12 +162,16 @@ class Bucket:
                     )
                 yield content
 
+        digest = hashlib.sha256()
         with self._in_one_line("reading", listed.name):
             try:
                 with path.open("wb") as file:
-                    file.writelines(parts())
+                    for part in parts():
+                        file.write(part)
+                        digest.update(part)
             except (PreconditionError, FileNotFoundError) as error:
                 raise ConflictError from error
+        return digest.hexdigest()
 
     def write(self, name: str, content: bytes | Path) -> str:
         """Write an object, and return its e_tag."""

@@ -23,12 +23,15 @@ from chaffinch.storage.files import (
     ASIDE,
     FORMAT_VERSION,
     attach,
+    has_sha256,
     is_address,
     is_name,
+    locked_here,
     mirror_of,
     one_line_errors,
     path_from,
     read_json,
+    sweep_old,
     to_json,
     write_file,
 )
@@ -69,7 +72,7 @@ def source_of_store(address: str) -> S3Source:
 def local_folder(location: Path | str) -> Path:
     """Return the folder of a store: itself, or the cache of one in object storage."""
     if is_address(location):
-        return _attached(source_of_store(str(location))).folder
+        return mirror_at(str(location)).folder
     return attached(path_from(location, "store").absolute())
 
 
@@ -81,7 +84,7 @@ def attached(folder: Path) -> Path:
         about = read_json(folder / _ABOUT, {"address": str})
     except (OSError, ValueError):
         return folder
-    mirror = _attached(source_of_store(about["address"]))
+    mirror = mirror_at(about["address"])
     if mirror.folder != folder:
         raise InputError(
             f"{folder} is a cache of {mirror.address} from another endpoint or cache folder; name "
@@ -100,8 +103,9 @@ def _cache_folder() -> Path:
         raise InputError(f"there is no folder for a cache; name one in {_CACHE}") from error
 
 
-def _attached(source: S3Source) -> BucketMirror:
+def mirror_at(address: str) -> BucketMirror:
     """Return the mirror of an address in this process, with the present credentials."""
+    source = source_of_store(address)
     bucket = Bucket(source)
     digest = hashlib.sha256(f"{source.endpoint or ''}\0{source}".encode()).hexdigest()
     folder = _cache_folder() / "stores" / digest[:16]
@@ -216,13 +220,29 @@ class BucketMirror:
             for _ in threads.map(partial(self._download, notes=notes), stale):
                 pass
 
+    def fetch(self, path: Path, sha256: str) -> None:
+        """Download the object of a file, unless a file of this SHA-256 is at `path`.
+
+        StorageError if the object is missing, or has another; then nothing is left here.
+        """
+        name = self._name(path)
+        # processes that share the folder download it once
+        with locked_here(path.with_name(f".{path.name}.lock"), f"the cache of {name}"):
+            if has_sha256(path, sha256):
+                return
+            sweep_old(path.parent)
+            if (stored := self.bucket.find(name)) is not None:
+                self._download(stored, self._notes.all(name), sha256)
+            if stored is None or not path.is_file():
+                raise StorageError(f"{self.address}/{name} is missing; run again")
+
     def _forget(self, name: str, seen: Note, began: int) -> None:
         """Remove a file without an object, unless it was uploaded after the objects were listed."""
         path = self.folder / name
         if seen.noted < began:
             self._notes.exchange(name, seen, None, partial(path.unlink, missing_ok=True))
 
-    def _download(self, listed: Object, notes: Mapping[str, Note]) -> None:
+    def _download(self, listed: Object, notes: Mapping[str, Note], sha256: str = "") -> None:
         path, seen = self.folder / listed.name, notes.get(listed.name)
         aside = path.with_name(f"{ASIDE}{uuid4().hex}{path.suffix}")
         stored = listed
@@ -231,13 +251,18 @@ class BucketMirror:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 for _ in range(_TRIES):
                     try:
-                        self.bucket.download(stored, aside)
+                        digest = self.bucket.download(stored, aside)
                     except ConflictError:  # it was replaced since it was listed
                         present = self.bucket.find(listed.name)
                         if present is None:
                             return  # removed, which the next listing shows
                         stored = present
                         continue
+                    if sha256 and digest != sha256:
+                        raise StorageError(
+                            f"{self.address}/{listed.name} is damaged or was replaced, as its "
+                            "SHA-256 is another; run again"
+                        )
                     note = Note.of(stored.e_tag, aside)
                     self._notes.exchange(stored.name, seen, note, partial(aside.replace, path))
                     return

@@ -47,6 +47,7 @@ from chaffinch.storage.files import (
 logger = logging.getLogger(__name__)
 
 _RUN = "run.json"
+ROWS = "rows"  # folder of the row numbers that workers read while the run lasts
 _FOLDER = "checkpoints"
 _SECONDS_APART = 5.0
 _SHARE = 0.01  # of the run time, at most, for writing checkpoints
@@ -320,7 +321,7 @@ class Run:
 
         A run that was refused before it wrote anything leaves no folder.
         """
-        lock = self.folder / ".lock"
+        lock, rows = self.folder / ".lock", self.folder / ROWS
         with locked(lock, f"run {self.name}"):
             refresh(self.folder)
             sweep(self.folder)
@@ -330,6 +331,10 @@ class Run:
             try:
                 yield
             finally:
+                # what stays is removed by the next to lock the run
+                with suppress(OSError, InputError):
+                    if rows.is_dir():
+                        remove_folder(rows)
                 with suppress(OSError):
                     if [*self.folder.iterdir()] == [lock]:
                         lock.unlink()

@@ -1,14 +1,15 @@
 """Rows of a dataset by reference: what names them is sent, and they are read where they are used.
 
 Rows that are larger than memory are read in batches, a fit or a prediction at a time. Sent to a
-worker, they are some hundred bytes: the folder of the dataset, the columns and the row numbers.
+worker, they are some hundred bytes: the files of the dataset and of the row numbers, and the names
+of the columns.
 """
 
 from __future__ import annotations
 
-import weakref
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from shutil import disk_usage
@@ -21,7 +22,9 @@ from numpy.typing import NDArray
 
 from chaffinch.errors import InputError
 from chaffinch.storage.datasets.dataset import Dataset
-from chaffinch.storage.files import ASIDE, one_line_errors
+from chaffinch.storage.files import ASIDE, write_file
+from chaffinch.storage.objects.shared_file import SharedFile
+from chaffinch.storage.runs.stages import ROWS
 from chaffinch.tasks.data.arrow import as_numbers
 from chaffinch.tasks.data.matrix import feature_columns
 from chaffinch.tasks.data.roles import encode_target
@@ -44,7 +47,7 @@ _CELLS_OF_A_BATCH = 2**19  # 4 MiB
 class StoredTable:
     """A dataset, and how its columns become inputs of a model.
 
-    Large row numbers are in `folder`, which the processes that get them must see.
+    `folder` is for temporary files, and for large row numbers that are sent.
     """
 
     dataset: Dataset
@@ -63,8 +66,6 @@ class StoredTable:
         description: TableDescription,
         folder: Path,
     ) -> StoredTable:
-        # a worker may have another working directory
-        dataset = replace(dataset, path=dataset.path.absolute())
         target, weight = settings.target, settings.columns.weight
         about = description.task, description.classes, description.categories
         return cls(dataset, target, weight, *about, folder.absolute())
@@ -94,43 +95,47 @@ class StoredTable:
 class RowNumbers:
     """Numbers of some rows of a table of `n_rows`; ascending ones are sent as a bit for each row.
 
-    Processes that see the same `folder` find the bits of a large table in a file there, which is
-    removed with the object that wrote it; without a folder they are sent.
+    The bits of a large table are written to a file in `folder`, which stays until the run ends;
+    without a folder they are sent.
     """
 
     def __init__(self, index: Index, n_rows: int, folder: Path | None = None) -> None:
-        self.index, self._n_rows, self._folder = index, n_rows, folder
-        self._sent: bytes | Path | Index | None = None
+        self.__dict__["index"] = index
+        self._n_rows, self._folder = n_rows, folder
+        self._sent: bytes | SharedFile | Index | None = None
+
+    @cached_property
+    def index(self) -> Index:
+        """The row numbers, read at their first use in a process that they were sent to."""
+        sent = self._sent
+        if isinstance(sent, np.ndarray):
+            return sent
+        content = sent.here().read_bytes() if isinstance(sent, SharedFile) else sent or b""
+        return np.flatnonzero(np.unpackbits(np.frombuffer(content, "u1"), count=self._n_rows))
 
     def __len__(self) -> int:
         return len(self.index)
 
-    def __getstate__(self) -> tuple[bytes | Path | Index, int]:
+    def __getstate__(self) -> tuple[bytes | SharedFile | Index, int]:
         if self._sent is None:
             is_ascending = bool((self.index[1:] > self.index[:-1]).all())
             self._sent = self._bits() if is_ascending else self.index
         return self._sent, self._n_rows
 
-    def __setstate__(self, state: tuple[bytes | Path | Index, int]) -> None:
-        sent, self._n_rows = state
-        self._sent, self._folder = sent, None
-        if isinstance(sent, np.ndarray):
-            self.index = sent
-            return
-        bits = np.fromfile(sent, np.uint8) if isinstance(sent, Path) else np.frombuffer(sent, "u1")
-        self.index = np.flatnonzero(np.unpackbits(bits, count=self._n_rows))
+    def __setstate__(self, state: tuple[bytes | SharedFile | Index, int]) -> None:
+        self._sent, self._n_rows = state
+        self._folder = None
 
-    def _bits(self) -> bytes | Path:
+    def _bits(self) -> bytes | SharedFile:
         chosen = np.zeros(self._n_rows, bool)
         chosen[self.index] = True
         bits = np.packbits(chosen).tobytes()
         if self._folder is None or len(bits) <= _MOST_SENT:
             return bits
-        path = self._folder / f"{ASIDE}{uuid4().hex}.rows"
-        weakref.finalize(self, path.unlink, missing_ok=True)
-        with one_line_errors(path):
-            path.write_bytes(bits)
-        return path
+        digest = hashlib.sha256(bits).hexdigest()
+        path = self._folder / ROWS / f"{digest[:16]}.bits"
+        write_file(path, bits)
+        return SharedFile.of(path, digest)
 
 
 class StoredRows(Rows):
@@ -245,11 +250,13 @@ class StoredRows(Rows):
             yield X
 
     def temporary_path(self, n_bytes: float) -> Path:
-        """Return a path of the table's folder; InputError if its disk has less free.
+        """Return a path of the table's folder, or beside its dataset where that is not seen.
 
-        A library that writes there may end the process on a full disk.
+        InputError if the disk has less free: a library that writes there may end the process.
         """
         folder = self._table.folder
+        if not folder.is_dir():
+            folder = self._table.dataset.file.here().parent
         if (free := disk_usage(folder).free) < n_bytes:
             raise InputError(
                 f"{n_bytes / 1e9:.1f} GB cannot be written to {folder}, where {free / 1e9:.1f} GB "

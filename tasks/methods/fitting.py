@@ -17,6 +17,7 @@ from chaffinch.storage.files import FORMAT_VERSION, is_sealed, parse_json, seale
 from chaffinch.storage.memory import release_memory
 from chaffinch.storage.runs.stages import Checkpoints
 from chaffinch.tasks.data.matrix import baseline_values
+from chaffinch.tasks.data.stored_rows import RowNumbers, packed_index
 from chaffinch.tasks.data.table_check import TableDescription
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.core import FittedModel, Floats, Rows, Schema
@@ -86,7 +87,7 @@ class Tuner:
 class _CrossValidation:
     rows: Rows
     schema: Schema
-    folds: tuple[Fold, ...]
+    folds: tuple[tuple[RowNumbers, RowNumbers], ...]  # fitted on, and held out
     loss: Loss
     recipe: Recipe
 
@@ -108,8 +109,12 @@ def tune(
     losses: list[float] | None = None
     if len(candidates) > 1:
         n_rows = settings.model.tuning_rows
-        first = tuple((fit[fit < n_rows], held[held < n_rows]) for fit, held in folds())
-        shared = _CrossValidation(rows.take(slice(n_rows)), schema, first, loss, recipe)
+        rows = rows.take(slice(n_rows))
+        packed = tuple(
+            (packed_index(rows, fit[fit < n_rows]), packed_index(rows, held[held < n_rows]))
+            for fit, held in folds()
+        )
+        shared = _CrossValidation(rows, schema, packed, loss, recipe)
         losses = _cross_validate(workers, shared, candidates, on_done, checkpoints, on_leader)
     best = 0 if losses is None else int(np.argmin(losses))
     chosen = replace(recipe, parameters={**recipe.parameters, **candidates[best]})
@@ -234,7 +239,7 @@ def _saved_losses(checkpoints: Checkpoints) -> dict[int, float]:
 def _fold_loss(shared: _CrossValidation, item: tuple[dict[str, Any], int]) -> tuple[float, float]:
     """Return the held-out loss of a candidate, and the seconds of its fit."""
     candidate, fold = item
-    fitting, held_out_rows = shared.folds[fold]
+    fitting, held_out_rows = (numbers.index for numbers in shared.folds[fold])
     recipe = replace(shared.recipe, parameters={**shared.recipe.parameters, **candidate})
     began = monotonic()
     model = recipe.fit(shared.rows.take(fitting), shared.schema)

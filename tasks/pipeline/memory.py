@@ -127,7 +127,7 @@ def workers_that_read(
     per_row = _PER_ROW_IN_FILES + _PER_VALUE_IN_FILES * n_columns
     n_bytes = _needed_by_a_fit(n_rows, n_columns, per_row)
     about = f"a fit of {n_rows:,} rows x {n_columns:,} columns"
-    needs = Needs(dataset.files_to_see(), n_bytes, about)
+    needs = Needs((dataset.manifest,), n_bytes, about)
     if execution.client is not None:
         return workers_of(execution.client, needs)
     cluster, n_workers = execution.cluster, execution.workers

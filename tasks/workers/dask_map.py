@@ -13,13 +13,12 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from pathlib import Path
 from threading import BoundedSemaphore, Lock
 from typing import TYPE_CHECKING, Any, Generic, cast
 from uuid import uuid4
 
-from chaffinch.errors import InputError, WorkersError
-from chaffinch.storage.files import sha256_of_file
+from chaffinch.errors import InputError, StorageError, WorkersError
+from chaffinch.storage.objects.shared_file import SharedFile
 from chaffinch.tasks.selection.core import FittedModel, Floats, MaskedLoss, Rows
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.masked_loss.black_box import EvaluateMasks, MaskEvaluator
@@ -64,8 +63,8 @@ class OverDask:
         """Raise InputError for a worker of other versions, or that lacks what an item needs."""
         from distributed.comm.core import CommClosedError
 
-        files = {} if self._needs is None else self._needs.files
-        described = self.client.run(_describe_worker, list(files), on_error="return")
+        files = () if self._needs is None else self._needs.files
+        described = self.client.run(_describe_worker, files, on_error="return")
         for address, worker in described.items():
             if isinstance(worker, CommClosedError):  # lost since; another may take its place
                 continue
@@ -78,13 +77,8 @@ class OverDask:
                         f"worker {address} has {has} but this process {version}; install the same "
                         "versions on both, as the result depends on them"
                     )
-            for path, digest in files.items():
-                if worker["files"][path] != digest:
-                    raise InputError(
-                        f"worker {address} does not see the rows of this run in {path}; put the "
-                        "store, or CHAFFINCH_CACHE for one in object storage, in a folder that all "
-                        "workers see at the same path, or set cluster to none"
-                    )
+            for reason in worker["unreadable"]:
+                raise InputError(f"worker {address} cannot read the rows of this run: {reason}")
             has_bytes, needs = worker["memory_limit"], self._needs
             if needs is not None and 0 < has_bytes < needs.n_bytes:
                 raise InputError(
@@ -243,11 +237,16 @@ def _memory_limit(worker: Any) -> int:
     return worker.memory_manager.memory_limit or 0
 
 
-def _describe_worker(paths: Sequence[str], dask_worker: Any) -> dict[str, Any]:
-    """Return the versions, memory and files of the worker that runs this."""
-    files = {path: sha256_of_file(Path(path)) for path in paths if Path(path).is_file()}
-    seen = {path: files.get(path) for path in paths}
-    return {"versions": versions(), "files": seen, "memory_limit": _memory_limit(dask_worker)}
+def _describe_worker(files: Sequence[SharedFile], dask_worker: Any) -> dict[str, Any]:
+    """Return versions and memory of the worker that runs this, and why it cannot read files."""
+    unreadable = []
+    for file in files:
+        try:
+            file.here()
+        except (InputError, StorageError) as error:
+            unreadable.append(str(error))
+    limit = _memory_limit(dask_worker)
+    return {"versions": versions(), "unreadable": unreadable, "memory_limit": limit}
 
 
 def _call_on_each(function: Callable[[Any, Any], Any], shared: Any, items: list[Any]) -> list[Any]:

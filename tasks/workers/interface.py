@@ -6,10 +6,11 @@ the last bit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from chaffinch.storage.objects.shared_file import SharedFile
 from chaffinch.tasks.selection.core import FittedModel, Floats, MaskedLoss, Rows
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.masked_loss import masked_loss
@@ -22,12 +23,12 @@ OnDone = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Needs:
-    """What a worker needs for each item: bytes of memory, and files, with their SHA-256.
+    """What a worker needs for each item: bytes of memory, and files that it can read.
 
     `about` says in words what an item is.
     """
 
-    files: Mapping[str, str]
+    files: tuple[SharedFile, ...]
     n_bytes: float
     about: str
 

@@ -126,6 +126,7 @@ SHORT_OF_MEMORY = """
 import re, resource, sys
 from pathlib import Path
 from chaffinch.storage.datasets.dataset import Dataset
+from chaffinch.storage.objects.shared_file import SharedFile
 from chaffinch.errors import InputError, StorageError
 from chaffinch.storage.sources import source_of
 import pyarrow.csv, pyarrow.parquet
@@ -133,9 +134,10 @@ used = int(re.search(r"VmData:\\s+(\\d+)", Path("/proc/self/status").read_text()
 limit = 1024 * used + 10**6 * int(sys.argv[2])
 resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 folder = Path(sys.argv[1])
+file = SharedFile.of(folder / "table.parquet", "")
 reads = [
     lambda: source_of(folder / "x.parquet").read(),
-    lambda: Dataset(folder, "0" * 64, 3_000_000, {str(i): "float64" for i in range(10)}).read(),
+    Dataset(folder, "0" * 64, 3_000_000, {str(i): "float64" for i in range(10)}, file).read,
 ]
 for read in reads:
     try:

@@ -21,28 +21,20 @@ from distributed import Client
 import chaffinch
 from chaffinch.errors import InputError, StorageError
 from chaffinch.storage.datasets.dataset import ingest
-from chaffinch.storage.runs.store import Store
+from chaffinch.storage.objects.shared_file import SharedFile
 from chaffinch.storage.sources import source_of
-from chaffinch.tasks.data import stored_rows
 from chaffinch.tasks.pipeline import memory
-from chaffinch.tasks.pipeline.run import select_features
-from chaffinch.tasks.settings.method import method_of
-from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 from chaffinch.tasks.workers import dask_map
 from chaffinch.tasks.workers.dask_cluster import open_workers, workers_of
 from chaffinch.tasks.workers.interface import Needs, Workers
 from tests.flows.cli.programs import eventually
 from tests.object_storage import ObjectStorage
+from tests.tasks.workers.rows_in_files import contract, needs
 
-pytestmark = [pytest.mark.xdist_group("dask"), pytest.mark.usefixtures("undrawn")]
-
-
-@pytest.fixture(autouse=True)
-def rows_are_in_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "SHARE_IN_MEMORY", 0.0)
-    monkeypatch.setattr(stored_rows, "MOST_BYTES", 0)
-    monkeypatch.setattr(stored_rows, "FEW_ROWS", 0)
-    monkeypatch.setattr(stored_rows, "_MOST_SENT", 0)
+pytestmark = [
+    pytest.mark.xdist_group("dask"),
+    pytest.mark.usefixtures("undrawn", "rows_are_in_files"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -54,36 +46,6 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("tables") / "orders.parquet"
     rows.to_parquet(path)
     return path
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[Client]:
-    """Return a user's own client of a worker with two threads."""
-    with Client(
-        processes=False,
-        n_workers=1,
-        threads_per_worker=2,
-        dashboard_address=":0",
-        set_as_default=False,
-    ) as client:
-        yield client
-
-
-def contract(
-    table: Path,
-    store: Path | str,
-    method: str,
-    cluster: str = "none",
-    client: Client | None = None,
-) -> str:
-    quick = {"name": "lightgbm", "tuning": "small", "parameters": {"n_estimators": 5}, "folds": 3}
-    settings = SelectionSettings(target="y", method=method_of(method), model=quick)
-    execution = ExecutionSettings(store=store, cluster=cluster)
-    if client is not None:
-        execution = ExecutionSettings.with_client(client, store=store)
-    run = select_features(source_of(table), settings, execution)
-    assert not [*Store.of(run.folder).path.rglob(".aside-*")], "files are left"
-    return hashlib.sha256((run.folder / "selection.json").read_bytes()).hexdigest()
 
 
 @pytest.mark.parametrize("method", ["auto", "gbmo", "tree_shap"])
@@ -106,14 +68,7 @@ def test_with_a_store_in_object_storage_workers_read_its_cache(
     monkeypatch.setenv("CHAFFINCH_CACHE", str(tmp_path / "cache"))
     alone = contract(table, tmp_path / "alone", "gbmo")
     assert contract(table, "s3://shop/by-reference", "gbmo", scheduler) == alone
-    (manifest,) = tmp_path.glob("cache/**/dataset.json")
-    files = {str(manifest): hashlib.sha256(manifest.read_bytes()).hexdigest()}
-    (tmp_path / "cache").rename(tmp_path / "elsewhere")  # as for a worker of another machine
-    with (
-        pytest.raises(InputError, match=f"does not see the rows of this run in {manifest}; put"),
-        open_workers(scheduler, None, needs(files=files)),
-    ):
-        pytest.fail("it was opened")
+    assert len([*tmp_path.glob("cache/**/table.parquet")]) == 1
 
 
 @pytest.mark.e2e
@@ -130,7 +85,7 @@ def test_a_worker_that_dies_while_it_reads_changes_nothing(
             (pid, *_others) = workers.client.run(os.getpid).values()
 
             def kill() -> None:
-                eventually(lambda: any((tmp_path / "killed").rglob(".aside-*.rows")), 60)
+                eventually(lambda: any((tmp_path / "killed").rglob("rows/*.bits")), 60)
                 os.kill(pid, signal.SIGKILL)
                 died.append(pid)
 
@@ -142,24 +97,23 @@ def test_a_worker_that_dies_while_it_reads_changes_nothing(
     assert died
 
 
-def needs(**changes: object) -> Needs:
-    return Needs(
-        **{"files": {}, "n_bytes": 0.0, "about": "a fit of 12 rows x 3 columns", **changes}
-    )
-
-
 def test_a_worker_that_does_not_see_the_store_is_refused_before_any_work(
     client: Client, tmp_path: Path
 ) -> None:
     (tmp_path / "dataset.json").write_text("{}")
     whole = hashlib.sha256(b"{}").hexdigest()
-    with workers_of(client, needs(files={str(tmp_path / "dataset.json"): whole})):
+    with workers_of(client, needs(files=(SharedFile(tmp_path / "dataset.json", whole),))):
         pass
-    for name, digest in (("dataset.json", "another"), ("missing.json", whole)):
-        files = {str(tmp_path / name): digest}
+    for name, digest, said in (
+        ("dataset.json", "another", "is damaged, or of another run"),
+        ("missing.json", whole, "is not there; put the store in a folder that all workers see"),
+    ):
+        file = SharedFile(tmp_path / name, digest)
         with (
-            pytest.raises(InputError, match=r"does not see the rows of this run .*; put the store"),
-            workers_of(client, needs(files=files)),
+            pytest.raises(
+                InputError, match=rf"cannot read the rows of this run: {file.path} {said}"
+            ),
+            workers_of(client, needs(files=(file,))),
         ):
             pytest.fail("it was opened")
 
@@ -184,8 +138,8 @@ def test_a_worker_with_other_versions_is_refused(
 ) -> None:
     described = dask_map._describe_worker
 
-    def describe_other(paths: list[str], dask_worker: object) -> dict:
-        found = described(paths, dask_worker)
+    def describe_other(files: tuple, dask_worker: object) -> dict:
+        found = described(files, dask_worker)
         return {**found, "versions": {**found["versions"], "lightgbm": "4.0.0"}}
 
     monkeypatch.setattr(dask_map, "_describe_worker", describe_other)
