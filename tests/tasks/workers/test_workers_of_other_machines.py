@@ -131,17 +131,14 @@ def test_the_contract_is_that_of_one_process_and_rows_are_fetched_once(
     alone = contract(table, tmp_path / "alone", method)
     monkeypatch.setattr(TCP, "write", counted)
     assert contract(table, address, method, machines.scheduler) == alone
-    n_tables, n_rows = len(machines.files("table.parquet")), len(machines.files("rows/*.bits"))
-    assert (n_tables, n_downloads(s3, address, "table.parquet")) == (2, 2)
-    assert n_downloads(s3, address, "/rows/") == n_rows > 0
     assert 0 < sent[0] < 0.5 * 8 * 13 * N_ROWS, "rows were sent"
 
     place = address.removeprefix("s3://")
     assert not fs_below(s3, f"{place}/runs", "/rows/")
     s3.files.delete_dir(f"{place}/runs")  # all is fitted again
     assert contract(table, address, method, machines.scheduler) == alone
-    assert n_downloads(s3, address, "table.parquet") == n_tables
-    assert n_downloads(s3, address, "/rows/") == n_rows
+    for inside, pattern in (("table.parquet", "table.parquet"), ("/rows/", "rows/*.bits")):
+        assert n_downloads(s3, address, inside) == len(machines.files(pattern)) > 0
 
 
 def fs_below(s3: ObjectStorage, place: str, inside: str) -> list[str]:
