@@ -82,8 +82,9 @@ TABLES = [
         "is no date such as 2023-01-31; correct it",
         bad_table(a=changed(map(str, pd.date_range("2024-01-01", periods=N).date), 5,
                             "2024-02-30")), time="a"),
-    bad("dates of another form", "time column 'a' is a date in text written as '00.00.0000', in the format %d.%m.%Y; write "
-        "dates as 2023-01-31, as pandas.to_datetime reads them, or add #date_format=%d.%m.%Y or "
+    bad("dates of another form", "time column 'a' is a date in text written as '00.00.0000', in "
+        "the format %d.%m.%Y; write dates as 2023-01-31, as pandas.to_datetime reads them, or add "
+        "#date_format=%d.%m.%Y or "
         "the like to the path of delimited text",
         bad_table(a=[f"{1 + i % 28:02}.01.2024" for i in range(N)]), time="a"),
     *(bad(f"{role} of lists", f"{role} column 'a' is of type list<item: int64>; give {remedy}",
