@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from chaffinch.errors import InputError, StorageError, is_out_of_memory, printable
 from chaffinch.flows.cli.sections import console_of_results, print_line, print_table
@@ -20,7 +18,6 @@ from chaffinch.storage.runs.decisions import needed_decision
 from chaffinch.storage.runs.promotions import Promotion, Promotions
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.tasks.comparing.run import ComparisonResult
-from chaffinch.tasks.contract import Contract
 from chaffinch.tasks.pipeline.memory import gigabytes
 from chaffinch.tasks.pipeline.progress import STEPS, RunProgress, duration
 from chaffinch.tasks.pipeline.progress.display import bar, lines
@@ -38,12 +35,12 @@ from chaffinch.tasks.reporting.alternatives import (
 from chaffinch.tasks.reporting.certified_sets import lines_of_certified_sets
 from chaffinch.tasks.reporting.changes import lines_of_changes
 from chaffinch.tasks.reporting.losses import (
-    DIFFERENCE_OF_METRICS,
     class_shares,
     judged_part,
-    losses_of_parts,
-    metric_rows,
+    losses_by_part,
+    metrics,
 )
+from chaffinch.tasks.reporting.section import Kind, Table
 from chaffinch.tasks.reporting.text import (
     costs_in_words,
     how_stable,
@@ -51,7 +48,6 @@ from chaffinch.tasks.reporting.text import (
     listed,
     made_of_earlier_rows,
     number,
-    numbers_alike,
 )
 from chaffinch.tasks.results.previous_run import read_contract
 from chaffinch.tasks.results.result import (
@@ -64,7 +60,6 @@ from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.settings.method import declared
 from chaffinch.tasks.settings.selection import SelectionSettings
 from chaffinch.tasks.settings.stage_titles import title_of
-from chaffinch.tasks.statistics.bootstrap import signed
 from chaffinch.tasks.statistics.verdict import judged_on, part_in_words, too_few_units
 from chaffinch.tasks.workers.logging import ContextFilter
 
@@ -205,7 +200,12 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
     print_line(console, result.verdict, "bold")
     best_first = map(str, sorted(result.features, key=result.ranks.__getitem__))
     print_line(console, f"Kept {kept} of {total}: {listed(best_first, NAMES_SHOWN)}")
-    _print_metrics(console, contract, f"all {total}", f"selected {kept}")
+    heads = f"all {total}", f"selected {kept}"
+    of_metrics = metrics(contract, f"metric, {judged_part(contract)} rows", heads)
+    if of_metrics.rows:
+        print_table(console, of_metrics)
+        if shares := class_shares(contract):
+            print_line(console, shares)
     print_line(console, how_stable(contract))
     if result.changes is not None:
         lines = lines_of_changes(result.changes)
@@ -213,21 +213,9 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
             print_line(console, change)
         if len(lines) > NAMES_SHOWN + 1:
             print_line(console, f"  and {len(lines) - NAMES_SHOWN - 1} more (the report lists all)")
-    table = Table("part")
-    table.add_column("rows", justify="right")
-    loss = Text(printable(loss_in_words(contract.loss)))
-    table.add_column(loss + f", all {total}", justify="right")
-    table.add_column(f"selected {kept}", justify="right")
-    table.add_column("difference", justify="right")
-    for losses in losses_of_parts(contract):
-        table.add_row(
-            part_in_words(losses.part),
-            f"{losses.n_rows:,}",
-            *numbers_alike(losses.all_features, losses.selected),
-            signed(losses.difference),
-            style="bold" if losses.part == contract.judged_on else None,
-        )
-    console.print(table)
+    loss_name = loss_in_words(contract.loss)
+    heads = f"{loss_name}, all {total}", f"selected {kept}"
+    print_table(console, losses_by_part(contract, heads))
     _print_prices(console, result)
     is_cross_fitted = declared(contract.settings["method"]["kind"]).traits.is_cross_fitted
     if "mask_validation" in contract.losses and not is_cross_fitted:
@@ -239,7 +227,7 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
         if line:
             print_line(console, line)
     if result.alternatives is not None:
-        n_units, loss_name = contract.comparison.units, loss_in_words(contract.loss)
+        n_units = contract.comparison.units
         for line in lines_of_alternatives(result.alternatives, loss_name, n_units):
             print_line(console, line)
     if with_warnings:
@@ -319,19 +307,6 @@ def show_check(preflight: Preflight, settings: SelectionSettings, *, as_json: bo
         echo(f"Warning: {warning}")
     for note in description.notes:
         echo(f"Note: {note}")
-
-
-def _print_metrics(console: Console, contract: Contract, *headings: str) -> None:
-    if not (rows := metric_rows(contract)):
-        return
-    table = Table(f"metric, {judged_part(contract)} rows")
-    for heading in (*headings, "constant", DIFFERENCE_OF_METRICS.lower()):
-        table.add_column(heading, justify="right")
-    for name, *values, difference in rows:
-        table.add_row(name, *numbers_alike(*values), difference)
-    console.print(table)
-    if shares := class_shares(contract):
-        print_line(console, shares)
 
 
 def show_comparison(result: ComparisonResult, *, as_json: bool, with_warnings: bool = True) -> None:
@@ -498,12 +473,9 @@ def _promotion_in_words(entry: Promotion) -> dict[str, str]:
 
 
 def _print_table(rows: Sequence[Mapping[str, str]]) -> None:
-    if not rows:
-        return
-    table = Table()
-    for column in rows[0]:
+    if rows:
+        columns: dict[str, Kind] = dict.fromkeys(rows[0], "text")
         # a shortened name is of no use in a command
-        table.add_column(column, no_wrap=column in ("run", "data set"))
-    for row in rows:
-        table.add_row(*(Text(printable(value)) for value in row.values()))
-    console_of_results().print(table)
+        columns |= {name: "name" for name in ("run", "data set") if name in columns}
+        table = Table("", columns, [tuple(row.values()) for row in rows])
+        print_table(console_of_results(), table, wraps_names=False)

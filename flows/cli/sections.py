@@ -23,13 +23,18 @@ def print_line(console: Console, line: str, style: str = "") -> None:
     console.print(Text(printable(line), style), soft_wrap=True)
 
 
-def print_table(console: Console, of_report: ReportTable) -> None:
-    """Print a table of a report."""
+def print_table(console: Console, of_report: ReportTable, *, wraps_names: bool = True) -> None:
+    """Print a table of a report, its marked row in bold."""
     table = Table()
     for heading, kind in of_report.columns.items():
-        table.add_column(heading.lower(), justify="right" if kind == "number" else "left")
-    for row in of_report.rows:
-        table.add_row(*(Text(printable(cell)) for cell in row))
+        table.add_column(
+            Text(printable(f"{heading[:1].lower()}{heading[1:]}")),
+            justify="right" if kind == "number" else "left",
+            no_wrap=kind == "name" and not wraps_names,
+        )
+    for place, row in enumerate(of_report.rows):
+        style = "bold" if place == of_report.marked else None
+        table.add_row(*(Text(printable(cell)) for cell in row), style=style)
     console.print(table)
 
 

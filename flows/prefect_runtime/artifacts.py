@@ -23,6 +23,7 @@ from chaffinch.errors import printable
 from chaffinch.flows.cli.terminal import Showing
 from chaffinch.flows.prefect_runtime.reports import report_in_markdown
 from chaffinch.storage.runs.store import Run, Store
+from chaffinch.tasks.contract import PartLoss
 from chaffinch.tasks.pipeline.progress import STEPS, Estimate, RunProgress
 from chaffinch.tasks.pipeline.report import elimination_image, overlap_image
 from chaffinch.tasks.promotion.difference import Difference
@@ -30,16 +31,17 @@ from chaffinch.tasks.reporting.forms import literal
 from chaffinch.tasks.reporting.losses import (
     DIFFERENCE_OF_METRICS,
     class_shares,
+    difference_of_metric,
     judged_part,
-    losses_of_parts,
-    metric_rows,
 )
+from chaffinch.tasks.reporting.section import Table
 from chaffinch.tasks.reporting.text import stability_in_words, summarise_verdict
 from chaffinch.tasks.results.history import history_of
 from chaffinch.tasks.results.history_page import last_runs
 from chaffinch.tasks.results.result import SelectionResult, prices_of
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.settings.stage_titles import title_of
+from chaffinch.tasks.statistics.metrics import METRICS
 from chaffinch.tasks.statistics.verdict import part_in_words
 
 _NOTHING_SHOWN = Showing()
@@ -144,32 +146,29 @@ def publish(
         key=key_of(data_set, "verdict"),
         description=summary_line(result),
     )
-    losses = [
-        {
-            "part": part_in_words(part.part),
-            # selection.json has all digits
-            "all features": float(f"{part.all_features:.6g}"),
-            "selected": float(f"{part.selected:.6g}"),
-        }
-        for part in losses_of_parts(result.contract)
-    ]
+
+    def rounded(losses: PartLoss) -> dict[str, float]:  # selection.json has all digits
+        figures = {"all features": losses.all_features, "selected": losses.selected}
+        return {name: float(f"{figure:.6g}") for name, figure in figures.items()}
+
+    contract = result.contract
+    of_parts = contract.losses.items()
     create_table_artifact(
-        losses,
+        [{"part": part_in_words(part), **rounded(losses)} for part, losses in of_parts],
         key=key_of(data_set, "losses"),
-        description=f"Loss ({loss_in_words(result.contract.loss)}) of each part of the rows",
+        description=f"Loss ({loss_in_words(contract.loss)}) of each part of the rows",
     )
     metrics = [
         {
-            "metric": metric.name,
-            "all features": float(f"{metric.all_features:.6g}"),
-            "selected": float(f"{metric.selected:.6g}"),
+            "metric": METRICS.get(name, name),
+            **rounded(metric),
             "constant": float(f"{metric.constant:.6g}"),
-            DIFFERENCE_OF_METRICS.lower(): metric.difference,
+            DIFFERENCE_OF_METRICS.lower(): difference_of_metric(metric),
         }
-        for metric in metric_rows(result.contract)
+        for name, metric in contract.metrics.items()
     ]
-    about = f"Metrics of the {judged_part(result.contract)} rows"
-    if shares := class_shares(result.contract):
+    about = f"Metrics of the {judged_part(contract)} rows"
+    if shares := class_shares(contract):
         about += f". {literal(shares)}"
     create_table_artifact(metrics, key=key_of(data_set, "metrics"), description=about)
     shares = None if result.stability is None else result.stability["share_of_folds"]
@@ -192,14 +191,16 @@ def publish(
         description="Every feature, the kept ones first, each by rank",
     )
     if (prices := prices_of(result)) is not None:
-        create_table_artifact(
-            [dict(zip(prices.columns, row, strict=True)) for row in prices.rows],
-            key=key_of(data_set, "prices"),
-            description="What other numbers of features lose, beside all of them; `chaffinch at "
-            f"{result.run} K` makes K features the choice",
-        )
+        about = "What other numbers of features lose, beside all of them; `chaffinch at "
+        about += f"{result.run} K` makes K features the choice"
+        _publish_table(prices, key_of(data_set, "prices"), about)
     _publish_charts(run, result, data_set, difference)
     return cast(UUID, verdict)  # a coroutine only with an event loop
+
+
+def _publish_table(table: Table, key: str, about: str) -> None:
+    rows = [dict(zip(table.columns, map(str, row), strict=True)) for row in table.rows]
+    create_table_artifact(rows, key=key, description=about)
 
 
 def _publish_charts(
@@ -243,13 +244,9 @@ def publish_history(run: Run, data_set: str) -> None:
     history = history_of(Store.of(run.folder), _MOST_RUNS)
     # none for a run that was started again, and is older than these
     for name in {row.data_set for row in history.rows if row.run == run.name}:
-        nights = last_runs(history, name, _NIGHTS)
-        create_table_artifact(
-            [dict(zip(nights.columns, map(str, row), strict=True)) for row in nights.rows],
-            key=key_of(data_set, "history"),
-            description="The last runs of this data set, newest first, and what changed between "
-            f"them; `chaffinch history {name}` has all",
-        )
+        about = "The last runs of this data set, newest first, and what changed between "
+        about += f"them; `chaffinch history {name}` has all"
+        _publish_table(last_runs(history, name, _NIGHTS), key_of(data_set, "history"), about)
 
 
 def publish_again(artifact: UUID, result: SelectionResult, governance: Sequence[str]) -> None:

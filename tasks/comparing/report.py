@@ -15,6 +15,7 @@ from chaffinch.tasks.reporting.section import (
     Definitions,
     Figure,
     Kind,
+    Section,
     Subheading,
     Table,
     folded,
@@ -60,8 +61,8 @@ def render_comparison(summary: Summary, *, name: str) -> bytes:
     """Return the report as an HTML file in UTF-8, without scripts and links."""
     names = [*dict.fromkeys(table.table for table in summary.tables)]
     is_single, is_long = len(summary.tables) == 1, len(summary.tables) > _MOST_IN_WORDS
-    sections = [made for build in _SECTIONS if (made := build(summary)).blocks]
-    how_to_read = how_to_read_it(summary)
+    sections = [made for made in _sections(summary) if made.blocks]
+    how_to_read = section("How to read it", [how_to_read_it()])
     tables = [
         (f"table-{place}", table.table, table.model, list(_of_table(summary, place - 1)))
         for place, table in enumerate(summary.tables, 1)
@@ -105,25 +106,17 @@ def _scope(summary: Summary) -> str:
     return scope
 
 
-@section("What is missing")
-def what_is_missing(summary: Summary) -> Iterator[Block]:
-    if missing := [*text.gaps_of(summary), *text.errors_of(summary)]:
-        yield Bullets("warnings", missing)
+def _sections(summary: Summary) -> Iterator[Section]:
+    warnings = {
+        "What is missing": [*text.gaps_of(summary), *text.errors_of(summary)],
+        "Warnings about the data": summary.warnings,
+        "Warnings of libraries": summary.remarks,
+    }
+    for heading, texts in warnings.items():
+        yield section(heading, [Bullets("warnings", texts)] if texts else [])
+    yield section("Ranks", ranks(summary))
 
 
-@section("Warnings about the data")
-def warnings_about_the_data(summary: Summary) -> Iterator[Block]:
-    if summary.warnings:
-        yield Bullets("warnings", summary.warnings)
-
-
-@section("Warnings of libraries")
-def warnings_of_libraries(summary: Summary) -> Iterator[Block]:
-    if summary.remarks:
-        yield Bullets("warnings", summary.remarks)
-
-
-@section("Ranks")
 def ranks(summary: Summary) -> Iterator[Block]:
     """Return each ranking as a chart or a table; sentences that all share come last, once."""
     if not summary.rankings:
@@ -148,9 +141,6 @@ def ranks(summary: Summary) -> Iterator[Block]:
         "contender is a method at the size that it was asked for or at its own, or all features; "
         "the last two stand in each ranking. A bar joins those that are not shown to differ."
     )
-
-
-_SECTIONS = (what_is_missing, warnings_about_the_data, warnings_of_libraries, ranks)
 
 
 def _of_table(summary: Summary, place: int) -> Iterator[Block]:
@@ -192,9 +182,8 @@ def _of_table(summary: Summary, place: int) -> Iterator[Block]:
     yield folded(figures(table))
 
 
-@section("How to read it")
-def how_to_read_it(summary: Summary) -> Iterator[Block]:
-    yield Definitions(
+def how_to_read_it() -> Definitions:
+    return Definitions(
         {
             "Cell": "is an outer fold under a seed, of one table with one model: selection and "
             "training see its training rows alone, and the loss is that of its test rows. Each "

@@ -8,8 +8,18 @@ from itertools import chain, compress
 from typing import TYPE_CHECKING, Any
 
 from chaffinch.storage.column_names import quoted
-from chaffinch.tasks.reporting.certified_sets import certified_blocks
-from chaffinch.tasks.reporting.charts import CURVES, INK, MARKERS, MUTED, PAPER, figure_of, markup
+from chaffinch.tasks.reporting.certified_sets import certified_blocks, marks_of_sets
+from chaffinch.tasks.reporting.charts import (
+    CURVES,
+    MARKERS,
+    MUTED,
+    PAPER,
+    REFERENCE,
+    figure_of,
+    legend_above,
+    markup,
+    plain_ticks,
+)
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.reporting.section import (
     Block,
@@ -21,7 +31,6 @@ from chaffinch.tasks.reporting.section import (
     note,
     numbers,
     paragraph,
-    section,
 )
 from chaffinch.tasks.reporting.text import NOTHING, counted, interval, listed, number, share
 from chaffinch.tasks.selection.losses import loss_in_words
@@ -35,7 +44,6 @@ if TYPE_CHECKING:
 _ROUNDING = 1e-9  # as a share of a bound: the tolerance for a set called optimal
 
 
-@section("Alternatives")
 def alternatives_of(content: ReportContent) -> Iterator[Block]:
     """Return the alternatives; empty where none were requested."""
     alternatives = content.alternatives
@@ -134,16 +142,11 @@ def table_of_sets(alternatives: Mapping[str, Any], chosen_loss: float) -> Table:
 
 def features_of_sets(alternatives: Mapping[str, Any]) -> Table:
     """Return which sets have each feature; those that most sets have come first."""
-    sets = {name: set(features) for name, features in features_of_each(alternatives).items()}
-    features_in_order = dict.fromkeys(chain.from_iterable(features_of_each(alternatives).values()))
-    held = {name: [name in features for features in sets.values()] for name in features_in_order}
-    features = sorted(held, key=lambda name: (-sum(held[name]), [not has for has in held[name]]))
-    rows = [(name, *("\N{BLACK CIRCLE}" if has else "" for has in held[name])) for name in features]
-    columns: dict[str, Kind] = {"Feature": "name", **dict.fromkeys(sets, "mark")}
-    if copies := alternatives.get("near_copies"):
-        columns["Near copies"] = "name"
-        rows = [(*row, listed(copies[row[0]]) if row[0] in copies else NOTHING) for row in rows]
-    return Table("Features of each set", columns, rows, file="alternatives.json")
+    return marks_of_sets(
+        "Features of each set",
+        features_of_each(alternatives),
+        alternatives.get("near_copies") or {},
+    )
 
 
 def proof(alternatives: Mapping[str, Any], alternative: Mapping[str, Any]) -> str:
@@ -327,45 +330,27 @@ def price_chart(alternatives: Mapping[str, Any]) -> Markup | None:
     with figure_of("price", 9.0, 3.6) as figure:
         axes = figure.add_subplot()
         if chosen is not None:
-            axes.axhline(
-                chosen,
-                color=INK,
-                linewidth=1,
-                linestyle=(0, (4, 3)),
-                label=f"chosen set: {number(chosen)}",
-            )
+            axes.axhline(chosen, **REFERENCE, label=f"chosen set: {number(chosen)}")
         for place in range(min(most, len(CURVES))):
             there = [price for price in prices if len(price["qualities"]) > place]
             taus = [price["tau"] for price in there]
             worths = [price["qualities"][place] for price in there]
             are_open = [_are_unproven(alternatives["settings"], price)[place] for price in there]
-            axes.plot(
-                taus,
-                worths,
-                f"{MARKERS[place]}-",
-                color=CURVES[place],
-                markersize=5,
-                markevery=[not is_open for is_open in are_open],
-                label=f"set {place + 1}",
-            )
-            axes.plot(
-                list(compress(taus, are_open)),
-                list(compress(worths, are_open)),
-                MARKERS[place],
-                markersize=5,
-                markerfacecolor=PAPER,
-                markeredgecolor=CURVES[place],
-            )
-        axes.axvline(
-            tau, color=MUTED, linewidth=1, alpha=0.6, label=f"tau asked for: {number(tau)}"
-        )
+            marker, color, proven = MARKERS[place], CURVES[place], [not is_ for is_ in are_open]
+            line: Any = {"color": color, "markersize": 5, "markevery": proven}
+            axes.plot(taus, worths, f"{marker}-", **line, label=f"set {place + 1}")
+            hollow: Any = {"markersize": 5, "markerfacecolor": PAPER, "markeredgecolor": color}
+            points = (list(compress(values, are_open)) for values in (taus, worths))
+            axes.plot(*points, marker, **hollow)
+        asked = f"tau asked for: {number(tau)}"
+        axes.axvline(tau, color=MUTED, linewidth=1, alpha=0.6, label=asked)
         axes.set_xlim(0.05, 1.05)
         axes.set_xticks([price["tau"] for price in prices])
         axes.set_xlabel("tau, how far apart the sets are at least")
         axes.set_ylabel("quality")
-        axes.yaxis.set_major_formatter(lambda value, _: number(round(value, 12)))
+        plain_ticks(axes.yaxis)
         axes.grid(axis="y")
-        axes.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=7, handlelength=1.8)
+        legend_above(axes, 7)
         return markup(figure, label)
 
 
@@ -378,8 +363,6 @@ _REMEDIES = {
     "another_quality": "another quality",
     "constraints": "looser constraints",
 }
-
-
 _LONGER = (
     "That proves nothing; give it a longer time limit: --alternatives-time-limit, or time_limit of "
     "AlternativeSettings."

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from chaffinch.storage.column_names import quoted
+from chaffinch.tasks.reporting.charts import held_by_sets
 from chaffinch.tasks.reporting.section import Block, Kind, Table, folded, note, numbers, paragraph
 from chaffinch.tasks.reporting.text import (
+    NOTHING,
     bound_of_share,
     counted,
     listed,
@@ -31,7 +33,9 @@ def certified_blocks(
         yield note(remedy)
     if certified["sets"]:
         yield table_of_certified_sets(certified, part)
-        yield folded(_features(certified))
+        features = [member["features"] for member in certified["sets"]]
+        by_name = dict(zip(names_of_sets(certified), features, strict=True))
+        yield folded(marks_of_sets("Features of each set here", by_name, {}))
         if columns := what_may_be_lost(certified, near_copies):
             yield note(columns)
 
@@ -183,16 +187,19 @@ def _most_in_common(sets: Sequence[Mapping[str, Any]], place: int) -> int:
     return max((len(features.intersection(other)) for other in others), default=0)
 
 
-def _features(certified: Mapping[str, Any]) -> Table:
-    """Return which sets have each feature; those that most sets have come first."""
-    sets = [member["features"] for member in certified["sets"]]
-    every = dict.fromkeys(name for features in sets for name in features)
-    held = {name: [name in features for features in sets] for name in every}
-    order = sorted(held, key=lambda name: (-sum(held[name]), [not has for has in held[name]]))
-    rows = [(name, *("\N{BLACK CIRCLE}" if has else "" for has in held[name])) for name in order]
-    columns: dict[str, Kind] = {"Feature": "name"}
-    columns |= dict.fromkeys(names_of_sets(certified), "mark")
-    return Table("Features of each set here", columns, rows, file="alternatives.json")
+def marks_of_sets(
+    caption: str, sets: Mapping[str, Collection[str]], near_copies: NearCopies
+) -> Table:
+    """Return which sets, by their names, have each feature; what most have comes first."""
+    rows = [
+        (name, *("\N{BLACK CIRCLE}" if has else "" for has in held))
+        for name, held in held_by_sets(sets).items()
+    ]
+    columns: dict[str, Kind] = {"Feature": "name", **dict.fromkeys(sets, "mark")}
+    if near_copies:
+        columns["Near copies"] = "name"
+        rows = [(*row, listed(near_copies.get(row[0], [NOTHING]))) for row in rows]
+    return Table(caption, columns, rows, file="alternatives.json")
 
 
 def lines_of_certified_sets(

@@ -18,7 +18,6 @@ from chaffinch.tasks.reporting.section import (
     note,
     numbers,
     paragraph,
-    section,
 )
 from chaffinch.tasks.reporting.text import NOTHING, counted, interval, number, share, shorten_list
 from chaffinch.tasks.selection.losses import loss_in_words
@@ -37,7 +36,6 @@ def lines_of_changes(changes: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-@section("Since the former run")
 def since_the_former_run(content: ReportContent) -> Iterator[Block]:
     """Return the changes of a reselection; empty for another method."""
     changes = content.changes
@@ -208,7 +206,6 @@ def _has_moved(column: Mapping[str, Any]) -> bool:
     return bool(has_other_values or missing > column["missing_by_chance"])
 
 
-@section("Since the last promotion")
 def since_promotion(content: ReportContent) -> Iterator[Block]:
     """Return how a run differs from the promoted run; empty where nothing is promoted."""
     promoted = content.promoted

@@ -21,6 +21,7 @@ from chaffinch.tasks.reporting.text import cut, interval, number
 if TYPE_CHECKING:
     from markupsafe import Markup
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
@@ -42,6 +43,10 @@ _VARIABLES = {
 }
 _TEXT = 10  # size of all text in a chart, in units of its viewBox
 _LEAST_TEXT = 12.5  # pixels on a screen
+DASHED: Any = (0, (4, 3))
+REFERENCE: Any = {"color": INK, "linewidth": 1, "linestyle": DASHED}
+HOLLOW: Any = {"markerfacecolor": PAPER, "markeredgecolor": ACCENT}
+FILLED: Any = {"markerfacecolor": ACCENT, "markeredgecolor": PAPER}
 _STYLE = {
     "svg.fonttype": "none",
     "font.size": _TEXT,
@@ -137,11 +142,20 @@ def standing_alone(drawing: Markup) -> bytes:
     return f"{head} {spaces} {size}>{paper}{rest}".encode()
 
 
+def plain_ticks(axis: Axis, sign: str = "") -> None:
+    """Write the numbers of an axis as everywhere in a report."""
+    axis.set_major_formatter(lambda value, _: number(round(value, 12), sign))
+
+
+def legend_above(axes: Axes, n_columns: int) -> None:
+    axes.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=n_columns, handlelength=1.8)
+
+
 def scale_sizes(
     axes: Axes, sizes: Floats | NDArray[np.int64], label: str, most_ticks: int = 12
 ) -> None:
     """Scale the x axis to whole numbers of features, by logarithm where they reach far."""
-    from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+    from matplotlib.ticker import MaxNLocator, NullLocator
 
     most, fewest = int(sizes.max()), int(sizes.min())
     if most > max(_MOST_ON_A_LINEAR_AXIS, _NARROW * fewest):
@@ -158,7 +172,7 @@ def scale_sizes(
         axes.set_xlabel(label)
         axes.set_xlim(fewest - 0.75, most + 0.75)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=most_ticks))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(round(value))))
+    axes.xaxis.set_major_formatter(lambda value, _: number(round(value)))
 
 
 _MOST_DOTS = 60
@@ -196,55 +210,29 @@ def elimination_chart(
             name, reach = "mean loss", np.array(margins)
             axes.fill_between(x, y - reach, y + reach, color=ACCENT, alpha=0.15, linewidth=0)
         axes.plot(x, y, color=ACCENT, marker=marker, markersize=3, label=name)
-        axes.axhline(
-            losses[0],
-            color=INK,
-            linewidth=1,
-            linestyle=(0, (4, 3)),
-            label=f"all features: {number(losses[0])}",
-        )
+        axes.axhline(losses[0], **REFERENCE, label=f"all features: {number(losses[0])}")
         at = dict(zip(sizes, losses, strict=True))
-        others = [size for size in candidates if size != chosen]
-        if others:
-            axes.plot(
-                others,
-                [at[size] for size in others],
-                "o",
-                markersize=8,
-                markerfacecolor=PAPER,
-                markeredgecolor=ACCENT,
-                markeredgewidth=1.6,
-                label="candidate sizes",
-            )
+        if others := [size for size in candidates if size != chosen]:
+            theirs = [at[size] for size in others]
+            hollow = {**HOLLOW, "markersize": 8, "markeredgewidth": 1.6}
+            axes.plot(others, theirs, "o", **hollow, label="candidate sizes")
         if chosen is not None:
             axes.axvline(chosen, color=ACCENT, linewidth=1, alpha=0.5)
-            axes.plot(
-                [chosen],
-                [at[chosen]],
-                "o",
-                markersize=9,
-                markerfacecolor=ACCENT,
-                markeredgecolor=PAPER,
-                label=f"chosen: {number(chosen)}",
-            )
+            name = f"chosen: {number(chosen)}"
+            axes.plot([chosen], [at[chosen]], "o", **FILLED, markersize=9, label=name)
         scale_sizes(axes, x, "features left")
         matter = np.isin(x, [sizes[0], *candidates, *([] if chosen is None else [chosen])])
         top = highest_shown(y, (y + reach)[matter].tolist())
         if top is not None:
             lowest = float(np.nanmin(y - reach))
             axes.set_ylim(lowest - _MARGIN * (top - lowest), top)
-            axes.annotate(
-                f"\N{UPWARDS ARROW} up to {number(float(np.nanmax(y)))}",
-                (float(x[np.argmax(y > top)]), top),
-                xytext=(9, -2),
-                textcoords="offset points",
-                va="top",
-                color=MUTED,
-            )
-        axes.yaxis.set_major_formatter(lambda value, _: number(round(value, 12)))
+            highest, where = number(float(np.nanmax(y))), (float(x[np.argmax(y > top)]), top)
+            beside: Any = {"xytext": (9, -2), "textcoords": "offset points", "va": "top"}
+            axes.annotate(f"\N{UPWARDS ARROW} up to {highest}", where, color=MUTED, **beside)
+        plain_ticks(axes.yaxis)
         axes.set_ylabel(loss_name, parse_math=False)
         axes.grid(axis="y")
-        axes.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=4, handlelength=1.8)
+        legend_above(axes, 4)
         return markup(figure, label)
 
 
@@ -277,10 +265,9 @@ def interval_chart(difference: float, ends: Sequence[float], confidence: float) 
         axes.set_xlim(-reach, reach)
         axes.set_ylim(-1, 1.6)
         axes.text(-reach, 1.1, "\N{LEFTWARDS ARROW} selected features do better", color=MUTED)
-        axes.text(
-            reach, 1.1, "all features do better \N{RIGHTWARDS ARROW}", color=MUTED, ha="right"
-        )
-        axes.xaxis.set_major_formatter(lambda value, _: number(round(value, 12), "+"))
+        right = "all features do better \N{RIGHTWARDS ARROW}"
+        axes.text(reach, 1.1, right, color=MUTED, ha="right")
+        plain_ticks(axes.xaxis, "+")
         axes.spines["left"].set_visible(False)
         axes.set_yticks([])
         return markup(figure, label)
@@ -290,8 +277,6 @@ _MOST_NAMES = 40  # more names overlap
 _LONGEST = 28  # letters of a name
 _ROW = 0.32  # inches
 _BAR = 0.7  # of a row
-
-
 _STEP, _TALLEST = 6, 18  # width and height of a small bar
 
 
@@ -308,13 +293,18 @@ def bars_of(cell: Bars) -> Markup:
     return svg.format(_STEP * len(tall), _TALLEST, cell.label, f"M0 {_TALLEST}{path}")
 
 
+def held_by_sets(sets: Mapping[str, Collection[str]]) -> dict[str, tuple[bool, ...]]:
+    """Return for each feature which sets have it; what most have comes first."""
+    members = [*map(set, sets.values())]
+    features = dict.fromkeys(name for of_set in sets.values() for name in of_set)
+    held = {name: tuple(name in of_set for of_set in members) for name in features}
+    return dict(sorted(held.items(), key=lambda has: (-sum(has[1]), [not one for one in has[1]])))
+
+
 def overlap_chart(sets: Mapping[str, Collection[str]]) -> Markup:
     """Draw which of all their features each set has; what most have stands first."""
-    features = [*dict.fromkeys(name for members in sets.values() for name in members)]
-    held = {
-        name: tuple(name in members for members in map(set, sets.values())) for name in features
-    }
-    features.sort(key=lambda name: (-sum(held[name]), [not has for has in held[name]]))
+    held = held_by_sets(sets)
+    features = list(held)
     in_all = sum(map(all, held.values()))
     counts = ", ".join(f"{name} {number(len(members))}" for name, members in sets.items())
     label = (
@@ -326,11 +316,8 @@ def overlap_chart(sets: Mapping[str, Collection[str]]) -> Markup:
         axes = figure.add_subplot()
         for row, is_in in enumerate(zip(*(held[name] for name in features), strict=True)):
             axes.broken_barh(_stretches(is_in), (row - _BAR / 2, _BAR), facecolor=ACCENT)
-        axes.set_yticks(
-            range(len(sets)),
-            [f"{name}, {number(len(members))} features" for name, members in sets.items()],
-            parse_math=False,
-        )
+        rows = [f"{name}, {number(len(members))} features" for name, members in sets.items()]
+        axes.set_yticks(range(len(sets)), rows, parse_math=False)
         axes.set_ylim(len(sets) - 0.5, -0.5)
         axes.set_xlim(0, len(features))
         if are_named:
@@ -368,23 +355,16 @@ def settling_chart(searches: Sequence[Mapping[str, Any]]) -> Markup | None:
     with figure_of("settling", 9.0, 3.2) as figure:
         axes = figure.add_subplot()
         for position, search in enumerate(searches):
-            entropy, stability = ("mean entropy, bits", "stability") if not position else ("", "")
-            axes.plot(
-                search["iteration"], search["entropy"], color=ACCENT, alpha=0.7, label=entropy
-            )
-            axes.plot(
-                search["iteration"],
-                search["stability"],
-                color=INK,
-                alpha=0.7,
-                linestyle=(0, (4, 3)),
-                label=stability,
-            )
+            curves = {"entropy": ("mean entropy, bits", ACCENT, "-")}
+            curves["stability"] = "stability", INK, DASHED
+            for key, (name, color, line) in curves.items():
+                style: Any = {"color": color, "linestyle": line, "alpha": 0.7}
+                axes.plot(search["iteration"], search[key], **style, label="" if position else name)
         axes.set_ylim(0, 1.05)
         axes.set_xlabel("iterations")
-        axes.xaxis.set_major_formatter(lambda value, _: number(round(value, 12)))
+        plain_ticks(axes.xaxis)
         axes.grid(axis="y")
-        axes.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=2, handlelength=1.8)
+        legend_above(axes, 2)
         return markup(figure, label)
 
 
@@ -414,18 +394,16 @@ def score_chart(scores: Mapping[str, float], kept: Collection[str], score_name: 
             axes.set_yticks(places, [printable(name) for name in cut], parse_math=False)
             axes.set_ylim(len(names) + 0.6, 0.4)
             axes.set_xlabel(score_name)
-            axes.xaxis.set_major_formatter(lambda value, _: number(round(value, 12)))
+            plain_ticks(axes.xaxis)
         else:
             for is_kept, color, legend in ((True, ACCENT, "kept"), (False, MUTED, "left out")):
                 group = chosen == is_kept
                 shape = "o" if group.sum() <= _MOST_POINTS else "-"  # thousands make a large page
-                size = 4.5 if is_kept else 3
-                axes.plot(
-                    places[group], values[group], shape, color=color, markersize=size, label=legend
-                )
+                style: Any = {"color": color, "markersize": 4.5 if is_kept else 3, "label": legend}
+                axes.plot(places[group], values[group], shape, **style)
             scale_sizes(axes, places, "features by their score, highest first")
             axes.set_ylabel(score_name)
-            axes.yaxis.set_major_formatter(lambda value, _: number(round(value, 12)))
+            plain_ticks(axes.yaxis)
             axes.grid(axis="y")
             axes.legend(loc="upper right")
         return markup(figure, label)

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chaffinch.tasks.contract import Contract
-from chaffinch.tasks.reporting.charts import ACCENT, INK, MUTED, figure_of, markup
+from chaffinch.tasks.reporting.charts import (
+    ACCENT,
+    INK,
+    MUTED,
+    REFERENCE,
+    figure_of,
+    markup,
+    plain_ticks,
+)
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.reporting.losses import judged_part
 from chaffinch.tasks.reporting.section import (
@@ -22,7 +30,6 @@ from chaffinch.tasks.reporting.section import (
     note,
     numbers,
     paragraph,
-    section,
 )
 from chaffinch.tasks.reporting.text import bound_of_share, counted, cut, interval, number
 from chaffinch.tasks.selection.losses import loss_in_words
@@ -31,27 +38,13 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 _FILE = "explanation.json"
-
-
 _BARS = 20
-
-
 _LONGEST = 28  # letters of a name in a chart
-
-
 _LONGEST_CLASS, _SHORT = 14, 6
-
-
 _NAMED = 3  # features that a cell names
+STAND_INS = "Features that stand for others"
 
 
-_DASHED = (0, (4, 3))
-
-
-_STAND_INS = "Features that stand for others"
-
-
-@section("Importance of the kept features")
 def importance(content: ReportContent) -> Iterator[Block]:
     """Return by how much the loss rises once each kept feature is masked; empty if unknown."""
     if content.explanation is None:
@@ -93,7 +86,7 @@ def importance(content: ReportContent) -> Iterator[Block]:
     alone = "Features that share information can each look unimportant, as the model reads the "
     alone += "others; the figures do not add up. "
     if content.explanation["stand_ins"].get("groups"):
-        yield note(alone, "See ", Link(_STAND_INS.lower(), _STAND_INS), ".")
+        yield note(alone, "See ", Link(STAND_INS.lower(), STAND_INS), ".")
     else:
         yield note(alone)
     yield folded(_importance_table(features, measured["confidence"]), is_open=False)
@@ -149,12 +142,11 @@ def _importance_chart(features: Sequence[Mapping[str, Any]]) -> Markup:
         axes.set_ylim(len(features) - 0.4, -0.6)
         axes.tick_params(axis="y", length=0)
         axes.set_xlabel("rise of the loss once the feature is masked")
-        axes.xaxis.set_major_formatter(lambda value, _: number(round(value, 12)))
+        plain_ticks(axes.xaxis)
         axes.grid(axis="x")
         return markup(figure, f"{label}.")
 
 
-@section(_STAND_INS)
 def stand_ins(content: ReportContent) -> Iterator[Block]:
     """Return which kept features stand for others; empty where there are none to stand for."""
     explained = (content.explanation or {}).get("stand_ins")
@@ -182,7 +174,7 @@ def stand_ins(content: ReportContent) -> Iterator[Block]:
             f"{number(explained['n_with_stand_in'])} of "
             f"the {number(n_dropped)} dropped ones{without}."
         )
-        yield _alike_table(_STAND_INS, "Stands for", "dropped", standing)
+        yield _alike_table(STAND_INS, "Stands for", "dropped", standing)
     else:
         yield paragraph(
             f"No kept feature has an association of at least {threshold} with any of the "
@@ -216,7 +208,6 @@ def _alike_table(
     return Table(f"{caption} ({number(len(rows))})", columns, rows, file=_FILE)
 
 
-@section("Predictions")
 def predictions(content: ReportContent) -> Iterator[Block]:
     """Return charts of the predictions, or a table; empty in runs of earlier releases."""
     if content.explanation is None:
@@ -263,10 +254,10 @@ def _scatter_chart(figures: Mapping[str, Any]) -> Markup:
     with figure_of("scatter", 6.4, 4.2) as figure:
         axes = figure.add_subplot()
         ends = [min(true.min(), predicted.min()), max(true.max(), predicted.max())]
-        axes.plot(ends, ends, color=INK, linewidth=1, linestyle=_DASHED)
+        axes.plot(ends, ends, **REFERENCE)
         axes.plot(predicted, true, "o", color=ACCENT, alpha=0.35, markersize=4, markeredgewidth=0)
         for axis, label in ((axes.xaxis, "predicted"), (axes.yaxis, "true")):
-            axis.set_major_formatter(lambda value, _: number(round(value, 12)))
+            plain_ticks(axis)
             axis.set_label_text(label)
         axes.grid()
         return markup(figure, f"True against predicted values of {number(len(true))} rows.")
@@ -294,26 +285,33 @@ def _binary_charts(figures: Mapping[str, Any], contract: Contract, part: str) ->
 
 
 def _roc_chart(roc: Mapping[str, Sequence[float]]) -> Markup:
-    with figure_of("roc", 4.4, 3.6) as figure:
-        axes = figure.add_subplot()
-        axes.plot([0, 1], [0, 1], color=INK, linewidth=1, linestyle=_DASHED)
-        axes.plot(roc["false_positive"], roc["true_positive"], color=ACCENT)
-        axes.set_xlabel("false positive rate")
-        axes.set_ylabel("true positive rate")
-        axes.grid()
-        return markup(figure, "ROC curve: true against false positive rate.")
+    names = "false positive rate", "true positive rate"
+    label = "ROC curve: true against false positive rate."
+    return _square_chart("roc", roc["false_positive"], roc["true_positive"], names, label)
 
 
 def _calibration_chart(points: Sequence[Mapping[str, float]]) -> Markup:
-    with figure_of("calibration", 4.4, 3.6) as figure:
-        axes = figure.add_subplot()
-        axes.plot([0, 1], [0, 1], color=INK, linewidth=1, linestyle=_DASHED)
-        predicted, shares = ([point[key] for point in points] for key in ("predicted", "share"))
-        axes.plot(predicted, shares, "o-", color=ACCENT, markersize=5)
-        axes.set_xlabel("mean predicted probability")
-        axes.set_ylabel("share of the class")
+    predicted, shares = ([point[key] for point in points] for key in ("predicted", "share"))
+    names = "mean predicted probability", "share of the class"
+    label = "Calibration: share of the class against predicted probability."
+    return _square_chart("calibration", predicted, shares, names, label, "o-")
+
+
+def _square_chart(
+    name: str,
+    x: Sequence[float],
+    y: Sequence[float],
+    names: tuple[str, str],
+    label: str,
+    line: str = "-",
+) -> Markup:
+    """Draw shares against shares, beside the dashed line on which they are equal."""
+    with figure_of(name, 4.4, 3.6) as figure:
+        axes = figure.add_subplot(xlabel=names[0], ylabel=names[1])
+        axes.plot([0, 1], [0, 1], **REFERENCE)
+        axes.plot(x, y, line, color=ACCENT, markersize=5)
         axes.grid()
-        return markup(figure, "Calibration: share of the class against predicted probability.")
+        return markup(figure, label)
 
 
 def _confusion_chart(classes: Sequence[str], counts: Any) -> Markup:

@@ -20,7 +20,6 @@ from chaffinch.tasks.reporting.section import (
     note,
     numbers,
     paragraph,
-    section,
 )
 from chaffinch.tasks.reporting.text import (
     NOTHING,
@@ -34,7 +33,6 @@ from chaffinch.tasks.reporting.text import (
 from chaffinch.tasks.reporting.why import ColumnReason, columns_of, ranks_of
 
 
-@section("Features")
 def features(content: ReportContent) -> Iterator[Block]:
     columns = columns_of(content)
     kept = [column for column in columns if column.state == "kept"]

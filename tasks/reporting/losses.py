@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from dataclasses import replace
 
-from chaffinch.tasks.contract import Contract
+from chaffinch.tasks.contract import Contract, Metric
 from chaffinch.tasks.reporting import charts
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.reporting.search import why_one_candidate, widening_of
@@ -16,7 +16,6 @@ from chaffinch.tasks.reporting.section import (
     Table,
     note,
     numbers,
-    section,
 )
 from chaffinch.tasks.reporting.text import (
     NOTHING,
@@ -42,7 +41,6 @@ _WHAT_THEY_ANSWER = (
 )
 
 
-@section("How sure the verdict is")
 def how_sure(content: ReportContent) -> Iterator[Block]:
     contract, comparison = content.contract, content.contract.comparison
     if content.n_kept == content.n_candidates:
@@ -73,10 +71,12 @@ def how_sure(content: ReportContent) -> Iterator[Block]:
         yield note(signs)
 
 
-@section("Losses")
 def losses(content: ReportContent) -> Iterator[Block]:
     is_out_of_fold = content.contract.judged_on == "out_of_fold"
-    yield losses_by_part(content)
+    table, purpose = losses_by_part(content.contract), purpose_of_each_part(content)
+    used = [purpose.get(part, NOTHING) for part in content.contract.losses]
+    rows = [(*row, use) for row, use in zip(table.rows, used, strict=True)]
+    yield replace(table, columns={**table.columns, "Used for": "text"}, rows=rows)
     if is_out_of_fold:
         judged = (
             "Out-of-fold losses are of models that had not seen the row, with features that were "
@@ -88,14 +88,14 @@ def losses(content: ReportContent) -> Iterator[Block]:
         )
         if content.alternatives is not None:
             judged += " The alternatives, below, were scored on it once all was chosen."
-    rows = "the training and mask-validation rows, so their losses there flatter them"
+    fitted = "the training and mask-validation rows, so their losses there flatter them"
     if is_out_of_fold:
-        rows = "all rows, so their losses on the train part flatter them"
+        fitted = "all rows, so their losses on the train part flatter them"
     elif content.traits.is_cross_fitted:
-        rows = "all other rows, so their losses there flatter them"
-    yield note(f"{judged} Both final models were fitted on {rows}.")
-    if (table := metrics(content)).rows:
-        yield table
+        fitted = "all other rows, so their losses there flatter them"
+    yield note(f"{judged} Both final models were fitted on {fitted}.")
+    if (of_metrics := metrics(content.contract)).rows:
+        yield of_metrics
         models = "the models of the fold" if is_out_of_fold else "the final models"
         shares = class_shares(content.contract)
         yield note(
@@ -106,7 +106,6 @@ def losses(content: ReportContent) -> Iterator[Block]:
         )
 
 
-@section("How the size was chosen")
 def how_the_size_was_chosen(content: ReportContent) -> Iterator[Block]:
     """Return the candidate sizes with their losses; empty where folds chose the size."""
     if content.traits.is_cross_fitted:
@@ -147,51 +146,6 @@ def _signs(contract: Contract) -> str | None:
     return " ".join([_WHAT_THEY_ANSWER, *sentences]) if sentences else None
 
 
-class PartLosses(NamedTuple):
-    """Losses of both final models on a part of the rows."""
-
-    part: str
-    n_rows: int
-    all_features: float
-    selected: float
-    difference: float  # selected less all; 0 within rounding
-
-
-def losses_of_parts(contract: Contract) -> list[PartLosses]:
-    """Return the table of losses that the report, the terminal and the Prefect UI show."""
-    rows, table = contract.dataset.rows_by_part, []
-    for part, losses in contract.losses.items():
-        every, selected = losses.all_features, losses.selected
-        table.append(PartLosses(part, rows[part], every, selected, difference_of(selected, every)))
-    return table
-
-
-class MetricRow(NamedTuple):
-    """A metric of the final models and of a constant, on the rows of the verdict."""
-
-    name: str
-    all_features: float
-    selected: float
-    constant: float
-    difference: str  # selected less all; of an error in per cent of that with all features
-
-
-DIFFERENCE_OF_METRICS = "Selected less all"  # each cell has its own unit
-
-
-def metric_rows(contract: Contract) -> list[MetricRow]:
-    """Return the table of metrics that the report, the terminal and the Prefect UI show."""
-    table = []
-    for name, metric in contract.metrics.items():
-        percent = metric.difference_percent
-        difference = (
-            number(metric.difference, "+") if percent is None else f"{number(percent, '+')} %"
-        )
-        values = metric.all_features, metric.selected, metric.constant
-        table.append(MetricRow(METRICS.get(name, name), *values, difference))
-    return table
-
-
 def judged_part(contract: Contract) -> str:
     return part_in_words(contract.judged_on)
 
@@ -204,34 +158,44 @@ def class_shares(contract: Contract) -> str | None:
     return f"Classes of the {judged_part(contract)} rows: {shares}."
 
 
-def losses_by_part(content: ReportContent) -> Table:
-    purpose = purpose_of_each_part(content)
-    rows = [
-        (
-            part_in_words(part.part),
-            number(part.n_rows),
-            *numbers_alike(part.all_features, part.selected),
-            number(part.difference, "+"),
-            purpose.get(part.part, NOTHING),
-        )
-        for part in losses_of_parts(content.contract)
-    ]
-    part = content.contract.judged_on
-    judged = [*content.contract.losses].index(part)
-    whose = "final models and those of the folds" if part == "out_of_fold" else "two final models"
-    caption = f"Losses of the {whose} ({loss_in_words(content.contract.loss)})"
-    figures = numbers("Rows", "All features", "Selected", "Difference")
-    return Table(caption, {"Part": "text", **figures, "Used for": "text"}, rows, judged)
+DIFFERENCE_OF_METRICS = "Selected less all"  # each cell has its own unit
 
 
-def metrics(content: ReportContent) -> Table:
-    columns = numbers("All features", "Selected", "Constant", DIFFERENCE_OF_METRICS)
-    rows = [
-        (name, *numbers_alike(*values), difference)
-        for name, *values, difference in metric_rows(content.contract)
-    ]
-    caption = f"Metrics of the {judged_part(content.contract)} rows"
-    return Table(caption, {"Metric": "text", **columns}, rows)
+def difference_of_metric(metric: Metric) -> str:
+    """Return selected less all features; of an error in per cent of that with all features."""
+    percent = metric.difference_percent
+    return number(metric.difference, "+") if percent is None else f"{number(percent, '+')} %"
+
+
+Heads = tuple[str, str]  # of the figures with all features, and with the kept ones
+_HEADS = ("All features", "Selected")
+
+
+def losses_by_part(contract: Contract, heads: Heads = _HEADS) -> Table:
+    """Return the losses of both final models on each part of the rows."""
+    rows, by_part = [], contract.dataset.rows_by_part
+    for part, losses in contract.losses.items():
+        every, selected = losses.all_features, losses.selected
+        difference = number(difference_of(selected, every), "+")
+        figures = *numbers_alike(every, selected), difference
+        rows.append((part_in_words(part), number(by_part[part]), *figures))
+    whose = "two final models"
+    if contract.judged_on == "out_of_fold":
+        whose = "final models and those of the folds"
+    caption = f"Losses of the {whose} ({loss_in_words(contract.loss)})"
+    judged = [*contract.losses].index(contract.judged_on)
+    return Table(caption, {"Part": "text", **numbers("Rows", *heads, "Difference")}, rows, judged)
+
+
+def metrics(contract: Contract, name: str = "Metric", heads: Heads = _HEADS) -> Table:
+    """Return the metrics of the final models and of a constant, on the rows of the verdict."""
+    rows = []
+    for key, metric in contract.metrics.items():
+        values = metric.all_features, metric.selected, metric.constant
+        figures = *numbers_alike(*values), difference_of_metric(metric)
+        rows.append((METRICS.get(key, key), *figures))
+    columns = numbers(*heads, "Constant", DIFFERENCE_OF_METRICS)
+    return Table(f"Metrics of the {judged_part(contract)} rows", {name: "text", **columns}, rows)
 
 
 def candidate_sizes(content: ReportContent) -> Table:

@@ -14,39 +14,33 @@ from chaffinch.tasks.reporting.section import (
     note,
     numbers,
     paragraph,
-    section,
 )
 from chaffinch.tasks.reporting.text import as_used, flattened, made_of_earlier_rows, number, plain
 from chaffinch.tasks.settings.stage_titles import title_of
 
 
-@section("Warnings about the data")
 def warnings(content: ReportContent) -> Iterator[Block]:
     yield Bullets("warnings", content.warnings) if content.warnings else paragraph("None.")
     for text in content.contract.notes:
         yield note(f"{text[:1].upper()}{text[1:]}.")
 
 
-@section("The data")
 def data(content: ReportContent) -> Iterator[Block]:
     if made := made_of_earlier_rows(content.contract.settings):
         yield note(made)
     yield folded(profile(content), is_open=False)
 
 
-@section("Tuning")
 def how_tuned(content: ReportContent) -> Iterator[Block]:
     yield folded(tuning(content))
 
 
-@section("How to repeat it")
 def how_to_repeat_it(content: ReportContent) -> Iterator[Block]:
     yield origins(content)
     yield folded(settings(content), is_open=False)
     yield folded(versions(content), is_open=False)
 
 
-@section("Time")
 def time(content: ReportContent) -> Iterator[Block]:
     yield seconds(content)
 

@@ -22,7 +22,15 @@ from chaffinch.tasks.reporting.features import (
     kept_in_order,
 )
 from chaffinch.tasks.reporting.search import search_of
-from chaffinch.tasks.reporting.section import Bars, Code, Link, ReportOf, Section, anchor_of
+from chaffinch.tasks.reporting.section import (
+    Bars,
+    Code,
+    Link,
+    ReportOf,
+    Section,
+    anchor_of,
+    section,
+)
 from chaffinch.tasks.reporting.text import (
     costs_in_words,
     counted,
@@ -84,8 +92,6 @@ _UNSEEN = {
     "test": "on rows that had no part in the choice",
     "out_of_fold": "on rows that had no part in the model or choice that predicts them",
 }
-
-
 _MEANING = {
     "better": "{dropped} of {all} features may be dropped: without them the model is better, "
     "{unseen}.",
@@ -96,71 +102,31 @@ _MEANING = {
     "cannot tell": "It is open whether {dropped} of {all} features may be dropped: without them "
     "the model is neither shown to be as good nor shown to be worse, {unseen}.",
 }
-
-
 _NOTHING_REMOVED = "Every feature was kept, so both models are the same and nothing is saved."
-
-
 _THE_SAME = "Both models have the same loss on these rows. The smaller one is cheaper to feed."
-
-
 _TOO_FEW_UNITS = (
     "An interval over so few of them is wrong too often to decide by, wherever it lies; with more "
     "rows, groups or time there would be a verdict."
 )
-
-
 _NO_BETTER_THAN_CONSTANT = (
     "On these rows the mean loss of a constant, which always predicts the same, is as low or lower."
 )
-
-
 _NOT_SHOWN_BETTER = (
     "The interval of the difference to the constant holds zero: these rows neither show nor rule "
     "out that the model is better. With few rows, or a few large losses, it is wide."
 )
-
-
 _RESTS_ON_A_LEAK = (
     "These figures are worth nothing if that is not known before the target is. A person has to "
     "decide; until then there is no verdict."
 )
-
-
 _FIRST = ("accuracy", "roc_auc", "r2", "rmse")  # metrics of the first screen, besides the loss
-
-
 _NAMED = 20  # features of the first screen, kept and dropped
-
-
 _MAY_BE_DROPPED = ("better", "as good with fewer columns")  # verdicts
-
-
 _CONSTRAINED = (
     "The constraints chose as well: the features were taken best first, each if the groups, the "
     "budget and the number of features still allowed it."
 )
 _PROMOTES = " puts the contract of a stored run in use."
-
-
-_SECTIONS = (
-    losses.how_sure,
-    changes.since_promotion,
-    changes.since_the_former_run,
-    features,
-    explanation.importance,
-    explanation.stand_ins,
-    search_of,
-    losses.losses,
-    explanation.predictions,
-    losses.how_the_size_was_chosen,
-    alternatives_of,
-    origin.warnings,
-    origin.data,
-    origin.how_tuned,
-    origin.how_to_repeat_it,
-    origin.time,
-)
 
 
 @dataclass(frozen=True)
@@ -200,8 +166,27 @@ def report_of(content: ReportContent) -> Report:
         change=_change(content),
         columns=columns_of(content),
         files=_files(content),
-        sections=[made for section in _SECTIONS if (made := section(content)).blocks],
+        sections=[made for made in _sections(content) if made.blocks],
     )
+
+
+def _sections(content: ReportContent) -> Iterator[Section]:
+    yield section("How sure the verdict is", losses.how_sure(content))
+    yield section("Since the last promotion", changes.since_promotion(content))
+    yield section("Since the former run", changes.since_the_former_run(content))
+    yield section("Features", features(content))
+    yield section("Importance of the kept features", explanation.importance(content))
+    yield section(explanation.STAND_INS, explanation.stand_ins(content))
+    yield section(*search_of(content))
+    yield section("Losses", losses.losses(content))
+    yield section("Predictions", explanation.predictions(content))
+    yield section("How the size was chosen", losses.how_the_size_was_chosen(content))
+    yield section("Alternatives", alternatives_of(content))
+    yield section("Warnings about the data", origin.warnings(content))
+    yield section("The data", origin.data(content))
+    yield section("Tuning", origin.how_tuned(content))
+    yield section("How to repeat it", origin.how_to_repeat_it(content))
+    yield section("Time", origin.time(content))
 
 
 def _sentences(content: ReportContent, part: str) -> list[str]:

@@ -14,13 +14,11 @@ from chaffinch.tasks.reporting.section import (
     Code,
     Definitions,
     Figure,
-    Section,
     Table,
     folded,
     note,
     numbers,
     paragraph,
-    section,
 )
 from chaffinch.tasks.reporting.text import (
     bound_of_share,
@@ -43,17 +41,19 @@ _MASK = (
 )
 
 
-def search_of(content: ReportContent) -> Section:
-    """Return how the method searched."""
+def search_of(content: ReportContent) -> tuple[str, Iterator[Block]]:
+    """Return the heading and the blocks of how the method searched."""
     if content.rounds is not None:
-        return _rounds(content, content.rounds)
+        return "The rounds", _rounds(content, content.rounds)
     if content.searches is not None:
-        return _searches(content)
+        return "The searches", _searches(content)
     if content.traits.is_cross_fitted:
-        return _number_of_features(content)
+        return "How the number of features was chosen", _number_of_features(content)
     if content.masks is not None:
-        return _masks(content, content.masks)
-    return _elimination(content) if content.scores is None else _ranking(content)
+        return "The masks found", _masks(content, content.masks)
+    if content.scores is not None:
+        return "The ranking", _ranking(content)
+    return "The elimination curve", _elimination(content)
 
 
 def baseline_in_words(content: ReportContent) -> str:
@@ -63,7 +63,6 @@ def baseline_in_words(content: ReportContent) -> str:
     return f"{of_rule}; for a category it is the most frequent one."
 
 
-@section("The rounds")
 def _rounds(content: ReportContent, rounds: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
     yield paragraph(
         "Training and masking took turns. In a round, a model is trained on the features still "
@@ -92,7 +91,6 @@ def _rounds(content: ReportContent, rounds: Sequence[Mapping[str, Any]]) -> Iter
     )
 
 
-@section("The searches")
 def _searches(content: ReportContent) -> Iterator[Block]:
     left_out, made = explain_skipped_searches(content), content.searches_made
     if not made:
@@ -144,7 +142,6 @@ def _searches(content: ReportContent) -> Iterator[Block]:
     )
 
 
-@section("How the number of features was chosen")
 def _number_of_features(content: ReportContent) -> Iterator[Block]:
     settings, has_folds = content.contract.settings, bool(content.fold_sizes)
     by_error = settings["method"].get("within_one_standard_error", False)
@@ -217,7 +214,6 @@ def widening_of(content: ReportContent) -> str:
     return "" if content.widen == 1 else number(round(content.widen, 2))
 
 
-@section("The masks found")
 def _masks(content: ReportContent, masks: Sequence[MaskStep]) -> Iterator[Block]:
     yield paragraph(
         "They were found by ",
@@ -230,7 +226,6 @@ def _masks(content: ReportContent, masks: Sequence[MaskStep]) -> Iterator[Block]
     yield folded(table_of_masks(masks))
 
 
-@section("The ranking")
 def _ranking(content: ReportContent) -> Iterator[Block]:
     method, traits = Code(content.method), content.traits
     lowest = content.contract.settings["method"].get("min_score")
@@ -270,7 +265,6 @@ def _ranking(content: ReportContent) -> Iterator[Block]:
     )
 
 
-@section("The elimination curve")
 def _elimination(content: ReportContent) -> Iterator[Block]:
     refits, chart = content.traits.refits, elimination_chart_of(content)
     if chart is None:

@@ -5,10 +5,9 @@ Sections are plain data. The pages set them as HTML, by templates/macros.html.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import wraps
-from typing import TYPE_CHECKING, ClassVar, Literal, ParamSpec
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -17,7 +16,6 @@ MOST_ROWS = 200  # of a table whose other rows are in a file
 _LONG = 60
 
 Kind = Literal["name", "text", "why", "number", "mark"]
-P = ParamSpec("P")
 
 
 class Code(str):
@@ -176,14 +174,5 @@ def anchor_of(heading: str) -> str:
     return heading.lower().replace(" ", "-")
 
 
-def section(heading: str) -> Callable[[Callable[P, Iterator[Block]]], Callable[P, Section]]:
-    """Return a decorator that makes a section of a function that yields blocks."""
-
-    def decorate(blocks: Callable[P, Iterator[Block]]) -> Callable[P, Section]:
-        @wraps(blocks)
-        def made(*args: P.args, **kwargs: P.kwargs) -> Section:
-            return Section(heading, tuple(blocks(*args, **kwargs)))
-
-        return made
-
-    return decorate
+def section(heading: str, blocks: Iterable[Block]) -> Section:
+    return Section(heading, tuple(blocks))

@@ -14,14 +14,8 @@ from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.settings.columns import HistorySettings
 
 NOTHING = "\N{EN DASH}"
-
-
 _LONGEST_LIST, _LONGEST_IN_BRIEF = 30, 40
-
-
 _MOST_LEAKS = 3  # of a verdict in a few words
-
-
 _PICTURES = {code: 0x2400 + code for code in range(32)} | {127: 0x2421}
 
 

@@ -60,11 +60,12 @@ def render_history(history: History) -> bytes:
 
 def sections_of(history: History) -> list[Section]:
     """Return what needs a person, the data sets, and each data set over time."""
-    of_data_sets = [
-        Section(name, tuple(_over_time(history, name, rows)))
-        for name, rows in history.data_sets.items()
+    over_time = history.data_sets.items()
+    return [
+        section("What needs a person", needs_a_person(history)),
+        section("Data sets", data_sets(history)),
+        *(section(name, _over_time(history, name, rows)) for name, rows in over_time),
     ]
-    return [needs_a_person(history), data_sets(history), *of_data_sets]
 
 
 def last_runs(history: History, name: str, most: int) -> Table:
@@ -85,7 +86,6 @@ def _scope(history: History) -> str:
     )
 
 
-@section("What needs a person")
 def needs_a_person(history: History) -> Iterator[Block]:
     """Return what is open, unfinished or cannot be read, and the decisions that were made."""
     rows = [
@@ -125,7 +125,6 @@ def _what_is_open(row: HistoryRow) -> str:
     return "Unfinished: it waits, failed or is running" if row.state == "unfinished" else ""
 
 
-@section("Data sets")
 def data_sets(history: History) -> Iterator[Block]:
     """Return what is in use for each data set, and its last finished run."""
     links = {row.run: _name(row) for row in history.rows}  # a promoted run may be removed
