@@ -10,15 +10,13 @@ from chaffinch.errors import InputError
 from chaffinch.tasks.api.arguments import named_constraints, refusing_moved_names
 from chaffinch.tasks.api.select import model_settings, selected
 from chaffinch.tasks.pipeline.progress import OnProgress
-from chaffinch.tasks.results.previous_run import read_former, settings_of
+from chaffinch.tasks.results.previous_run import STORE, read_former, settings_of
 from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.selection.constraints import Constraints
 from chaffinch.tasks.settings.base import listed
 from chaffinch.tasks.settings.identity import CustomObjects
 from chaffinch.tasks.settings.reselection import ReselectionSettings
 from chaffinch.tasks.settings.selection import ModelSettings
-
-_STORE = "chaffinch-store"
 
 
 @refusing_moved_names
@@ -118,6 +116,6 @@ def reselect(
         rejections=rejections,
         seed=seed,
     )
-    known = read_former(former, _STORE if store is None else store)
+    known = read_former(former, STORE if store is None else store)
     settings = settings_of(known, changes, chosen)
     return selected(data, settings, CustomObjects(estimator), cluster, store, verbose)

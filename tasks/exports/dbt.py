@@ -11,7 +11,7 @@ import yaml  # type: ignore[import-untyped]
 
 from chaffinch.errors import InputError
 from chaffinch.storage.column_names import quoted
-from chaffinch.tasks.exports.exported import STORE, Exportable, Exported
+from chaffinch.tasks.results.previous_run import STORE, AnyRun, Former, read_former
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 # what ends a quoted name in some dialect of SQL, or begins an expression of Jinja
@@ -19,7 +19,7 @@ _UNSAFE = re.compile(r"[\"`\[\]{}\\\x00-\x1f\x7f]")
 
 
 def to_dbt(
-    run: Exportable,
+    run: AnyRun,
     *,
     name: str | None = None,
     table: str | None = None,
@@ -54,9 +54,9 @@ def to_dbt(
     StorageError
         If the run is damaged.
     """
-    exported = Exported.of(run, store)
+    exported = read_former(run, store)
     contract, columns = exported.contract, exported.contract.columns
-    data_set = exported.named(name, "--name orders or name='orders'")
+    data_set = exported.data_set(name)
     if name is None:
         data_set = re.sub(r"\W", "_", data_set, flags=re.ASCII)
     levels = (table or data_set).split(".")
@@ -93,7 +93,7 @@ def _select(columns: Sequence[str], relation: str) -> str:
     return f"select\n{names}\nfrom {{{{ {relation} }}}}\n"
 
 
-def _properties(exported: Exported, model: str, data_set: str, target: str) -> str:
+def _properties(exported: Former, model: str, data_set: str, target: str) -> str:
     contract = exported.contract
     kinds = {feature.name: feature.kind for feature in contract.kept}
     columns = [

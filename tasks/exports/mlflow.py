@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from chaffinch.errors import InputError
 from chaffinch.storage.extras import EXTRAS, require
-from chaffinch.tasks.exports.exported import STORE, Exportable, Exported
 from chaffinch.tasks.pipeline.report import REPORT_FILE
 from chaffinch.tasks.pipeline.selection_run import CONTRACT_FILE, model_files
 from chaffinch.tasks.results.contract import FeatureContract
 from chaffinch.tasks.results.model import SelectedModel
+from chaffinch.tasks.results.previous_run import STORE, AnyRun, Former, read_former
 from chaffinch.tasks.selection.models import kind_of
 from chaffinch.tasks.settings.identity import versions
 
@@ -38,7 +38,7 @@ _METHOD, _METHODS = "predict_method", ("predict", "predict_proba")
 _TYPES = {"integer": "long", "number": "double", "boolean": "boolean", "text": "string"}
 
 
-def to_mlflow(run: Exportable, *, experiment: str | None = None, store: str | Path = STORE) -> str:
+def to_mlflow(run: AnyRun, *, experiment: str | None = None, store: str | Path = STORE) -> str:
     """Log a finished run to MLflow, with its model, and return the id of MLflow's run.
 
     It goes where MLflow is configured: ``MLFLOW_TRACKING_URI``, or a file in this folder.
@@ -73,7 +73,7 @@ def to_mlflow(run: Exportable, *, experiment: str | None = None, store: str | Pa
     judge are metrics; ``selection.json`` has all of it. Each call makes another run of MLflow.
     """
     require("mlflow", "a run of MLflow")
-    return log_run(Exported.of(run, store), experiment)[0]
+    return log_run(read_former(run, store), experiment)[0]
 
 
 @contextmanager
@@ -91,7 +91,7 @@ def in_one_line(what: str) -> Iterator[None]:
         ) from None
 
 
-def log_run(exported: Exported, experiment: str | None = None) -> tuple[str, str]:
+def log_run(exported: Former, experiment: str | None = None) -> tuple[str, str]:
     """Log a run, and return the ids of MLflow's run and of its model."""
     import mlflow
 
@@ -176,7 +176,7 @@ def _metrics(contract: FeatureContract) -> Iterator[tuple[str, float]]:
         yield f"{name}_selected", losses.selected
 
 
-def _tags(exported: Exported) -> dict[str, str]:
+def _tags(exported: Former) -> dict[str, str]:
     contract, description = exported.contract, exported.in_store.description
     return {
         "chaffinch.run": exported.run,

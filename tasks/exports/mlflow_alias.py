@@ -13,9 +13,9 @@ from chaffinch.errors import InputError, StorageError
 from chaffinch.storage.extras import require
 from chaffinch.storage.runs.promotions import Alias, Promotions
 from chaffinch.storage.runs.store import Run, Store
-from chaffinch.tasks.exports.exported import Exported
 from chaffinch.tasks.exports.mlflow import in_one_line, log_run
 from chaffinch.tasks.pipeline.selection_run import CONTRACT_FILE
+from chaffinch.tasks.results.previous_run import read_former
 
 _CONTRACT, _RUN = "chaffinch.contract", "chaffinch.run"  # tags of a version
 
@@ -74,7 +74,7 @@ def _version(run: Run, contract: str, model: str) -> str:
             f"no version of the model {model!r} has the contract in use, and its run {run.name!r} "
             "was removed or made again; promote another run"
         )
-    run_id, model_id = log_run(Exported.of(run.folder, run.folder))
+    run_id, model_id = log_run(read_former(run.folder, run.folder))
     made = client.create_model_version(
         model,
         f"models:/{model_id}",

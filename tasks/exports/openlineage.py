@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from chaffinch.errors import InputError
 from chaffinch.storage.extras import require
 from chaffinch.storage.sources.addresses import check_no_secret
-from chaffinch.tasks.exports.exported import STORE, Exportable, Exported
+from chaffinch.tasks.results.previous_run import STORE, AnyRun, Former, read_former
 from chaffinch.tasks.settings.identity import versions
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _IDS = uuid.UUID("8a9fbb0c-4f5b-5d0f-9a0e-7f4b9d9c1c55")
 
 
 def to_openlineage(
-    run: Exportable,
+    run: AnyRun,
     *,
     name: str | None = None,
     table: str | None = None,
@@ -64,8 +64,8 @@ def to_openlineage(
     from openlineage.client.event_v2 import Job, Run, RunEvent, RunState
     from openlineage.client.facet_v2 import processing_engine_run
 
-    exported = Exported.of(run, store)
-    data_set = exported.named(name, "--name orders or name='orders'")
+    exported = read_former(run, store)
+    data_set = exported.data_set(name)
     namespace = os.environ.get(_NAMESPACE, "default")
     place = _place(table or data_set, namespace)
     dataset_hash = exported.contract.dataset.hash
@@ -107,7 +107,7 @@ def as_json(event: RunEvent) -> str:
     return str(Serde.to_json(event))
 
 
-def _time(exported: Exported) -> str:
+def _time(exported: Former) -> str:
     created = "" if exported.folder is None else exported.in_store.created
     return created or datetime.now(UTC).isoformat()
 
@@ -120,7 +120,7 @@ def _place(table: str, namespace: str) -> tuple[str, str]:
     return (f"{scheme}://{host}", name) if scheme and name else (namespace, table)
 
 
-def _input(exported: Exported, place: tuple[str, str], dataset_hash: str) -> InputDataset:
+def _input(exported: Former, place: tuple[str, str], dataset_hash: str) -> InputDataset:
     from openlineage.client.event_v2 import InputDataset
     from openlineage.client.facet_v2 import dataset_version_dataset as versions
     from openlineage.client.facet_v2 import schema_dataset as schemas
@@ -133,7 +133,7 @@ def _input(exported: Exported, place: tuple[str, str], dataset_hash: str) -> Inp
     return InputDataset(*place, facets=facets)
 
 
-def _output(exported: Exported, namespace: str, name: str, place: tuple[str, str]) -> OutputDataset:
+def _output(exported: Former, namespace: str, name: str, place: tuple[str, str]) -> OutputDataset:
     from openlineage.client.event_v2 import OutputDataset
     from openlineage.client.facet_v2 import column_lineage_dataset as lineage
     from openlineage.client.facet_v2 import schema_dataset as schemas

@@ -15,7 +15,7 @@ from chaffinch.storage.datasets.column_types import as_text
 from chaffinch.storage.extras import require
 from chaffinch.tasks.contract import KeptFeature
 from chaffinch.tasks.data.column_profile import LARGEST
-from chaffinch.tasks.exports.exported import STORE, Exportable, Exported
+from chaffinch.tasks.results.previous_run import STORE, AnyRun, load_contract
 
 if TYPE_CHECKING:
     from pandera.api.dataframe.container import DataFrameSchema
@@ -24,7 +24,7 @@ _DAY = r"\d{4}-\d\d-\d\d"
 
 
 def to_pandera(
-    run: Exportable,
+    run: AnyRun,
     *,
     library: Literal["pandas", "polars"] = "pandas",
     store: str | Path = STORE,
@@ -69,7 +69,7 @@ def to_pandera(
     if library not in ("pandas", "polars"):
         raise InputError(f"library must be pandas or polars but is {library!r}; name one of them")
     pandera: Any = import_module(f"pandera.{library}")
-    contract = Exported.of(run, store).contract
+    contract = load_contract(run, store=store)
     checks = {
         feature.name: _check(pandera.Check, feature, with_numbers=library == "pandas")
         for feature in contract.kept

@@ -20,7 +20,7 @@ from chaffinch.tasks.promotion.difference import Difference, difference_of, line
 from chaffinch.tasks.promotion.gate import why_undecided
 from chaffinch.tasks.reporting.forms import with_decision
 from chaffinch.tasks.results.contract import FeatureContract
-from chaffinch.tasks.results.previous_run import Former, read_contract
+from chaffinch.tasks.results.previous_run import STORE, Former, read_contract
 from chaffinch.tasks.results.result import SelectionResult, load_result
 from chaffinch.tasks.statistics.verdict import CONFIDENCE
 
@@ -47,9 +47,6 @@ def check_target(histories: Promotions, name: str, target: str, task: str | None
         )
 
 
-_STORE = "chaffinch-store"
-
-
 @dataclass(frozen=True)
 class AgainstPromoted:
     """Comparison of a run with the promoted contract of its data set."""
@@ -66,7 +63,7 @@ def promote(
     *,
     reason: str = "",
     mlflow: str | None = None,
-    store: str | Path = _STORE,
+    store: str | Path = STORE,
 ) -> Promotion:
     """Make the contract of a run the one in use for its data set.
 
@@ -111,7 +108,7 @@ def promote(
     return entry
 
 
-def promoted(name: str, *, store: str | Path = _STORE) -> FeatureContract:
+def promoted(name: str, *, store: str | Path = STORE) -> FeatureContract:
     """Return the contract in use for a data set.
 
     Parameters
@@ -141,7 +138,7 @@ def promoted(name: str, *, store: str | Path = _STORE) -> FeatureContract:
     return read_contract(histories, histories.existing(name)[-1])
 
 
-def promotions(name: str, *, store: str | Path = _STORE) -> tuple[Promotion, ...]:
+def promotions(name: str, *, store: str | Path = STORE) -> tuple[Promotion, ...]:
     """Return the promotions of a data set, oldest first; the last is in use.
 
     Parameters
@@ -165,7 +162,7 @@ def promotions(name: str, *, store: str | Path = _STORE) -> tuple[Promotion, ...
     return Store.find(store).promotions.existing(name)
 
 
-def rollback(name: str, *, reason: str = "", store: str | Path = _STORE) -> Promotion:
+def rollback(name: str, *, reason: str = "", store: str | Path = STORE) -> Promotion:
     """Go back to the contract that was in use before the present one; again, further back.
 
     Until a person promotes a run, nothing is promoted automatically after that.

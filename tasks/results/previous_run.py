@@ -13,6 +13,7 @@ from chaffinch.errors import InputError, LaterReleaseError, StorageError, short_
 from chaffinch.storage.files import check_regular, parse_json, path_from
 from chaffinch.storage.runs.promotions import Promotion, Promotions
 from chaffinch.storage.runs.store import Run, Store
+from chaffinch.storage.sources.data_set_name import name_of_table
 from chaffinch.storage.sources.files import reading
 from chaffinch.tasks.pipeline.run import may_be_own_estimator
 from chaffinch.tasks.pipeline.selection_run import CONTRACT_FILE
@@ -23,6 +24,8 @@ from chaffinch.tasks.settings.method import RESELECT, method_of
 from chaffinch.tasks.settings.reselection import ReselectionSettings
 from chaffinch.tasks.settings.selection import ModelSettings, SelectionSettings
 
+STORE = "chaffinch-store"  # where names are looked up by default
+AnyRun = SelectionResult | str | Path  # a result, the name of a run, its folder or selection.json
 _GIVE = f"give a run's name, its folder or its {CONTRACT_FILE}"
 
 
@@ -33,9 +36,31 @@ class Former:
     run: str
     contract: FeatureContract
     folder: Path | None = None
+    promoted_as: str | None = None  # the name of a promotion, if it was read by that
+
+    @property
+    def in_store(self) -> Run:
+        """The run with its files; InputError for a contract without them."""
+        if self.folder is None:
+            raise InputError(
+                "this needs a run in a store but is given a contract, or a result without a store; "
+                "name a run, or select with store=..."
+            )
+        return Run(self.folder)
+
+    def data_set(self, name: str | None) -> str:
+        """Return `name`, the name under which the run was promoted, or its table's."""
+        if known := name or self.promoted_as:
+            return known
+        remedy = "--name orders or name='orders'"
+        if self.folder is None:
+            raise InputError(
+                f"a contract alone has no name of a data set; give one, as in {remedy}"
+            )
+        return name_of_table(self.in_store.description["source"], remedy)
 
 
-def read_former(run: SelectionResult | str | Path, store: str | Path) -> Former:
+def read_former(run: AnyRun, store: str | Path) -> Former:
     if isinstance(run, SelectionResult):
         return Former(run.run, run.contract, run.folder)
     if not isinstance(run, str | PathLike):
@@ -53,23 +78,17 @@ def read_former(run: SelectionResult | str | Path, store: str | Path) -> Former:
         try:  # a name of the store may be that of a folder here as well, such as of a data set
             found = Store.find(store)
             if (promotion := found.in_use(str(run))) is not None:
-                return _promoted(found, promotion)
+                # a job reads it as it was promoted, and not a changed file of its run
+                contract = read_contract(found.promotions, promotion)
+                kept = found.named(promotion.run)
+                folder = kept.folder if kept.exists else None
+                return Former(promotion.run, contract, folder, promoted_as=str(run))
             result = load_run(str(run), store=store)
         except (InputError, StorageError):
             if path.is_dir():
                 raise InputError(f"folder {run} is no run; {_GIVE}") from None
             raise
     return Former(result.run, result.contract, result.folder)
-
-
-def _promoted(store: Store, promotion: Promotion) -> Former:
-    """Return the contract in use as it was promoted, with its run's folder if that is still there.
-
-    A job reads by it, so that another file than the one in use, or a changed one, is no stand-in.
-    """
-    contract = read_contract(store.promotions, promotion)
-    run = store.named(promotion.run)
-    return Former(promotion.run, contract, run.folder if run.exists else None)
 
 
 def read_contract(histories: Promotions, promotion: Promotion) -> FeatureContract:
@@ -96,7 +115,7 @@ def _read_contract(path: Path) -> FeatureContract:
 
 
 def load_contract(
-    given: SelectionResult | str | Path, *, store: str | Path = "chaffinch-store"
+    given: SelectionResult | str | Path, *, store: str | Path = STORE
 ) -> FeatureContract:
     """Return the feature contract of a finished run.
 
