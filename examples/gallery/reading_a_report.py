@@ -25,10 +25,13 @@ for column in ("worst radius", "worst area", "texture error", "benign"):
     print(f"{column} ({why.loc[column, 'state']}): {why.loc[column, 'why']}")
 
 # %%
-# The rank of a kept column is its place in the order of usefulness, and ``share_of_folds`` the
-# share of the folds that keep it. With a low share it could be another column on other rows.
+# The price of a kept column is what the model explains less, at most, if that column alone is
+# masked. Its rank is its place in the order of usefulness, and ``share_of_folds`` the share of the
+# folds that keep it. With a low share it could be another column on other rows. If the order were
+# cut above the column, what is left would lose ``cut_loses_at_most``.
 
-why.loc[result.features, ["rank", "share_of_folds", "loses_at_most", "missing"]].sort_values("rank")
+columns = ["price", "rank", "share_of_folds", "cut_loses_at_most"]
+why.loc[result.features, columns].sort_values("rank")
 
 # %%
 # How much does the loss rise if one kept column is masked? The intervals hold for all columns

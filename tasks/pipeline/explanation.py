@@ -132,7 +132,7 @@ def _importance(run: SelectionRun, judge: Judge, sample: Index) -> dict[str, Any
                 "feature": names[features[i]],
                 "rise": rises[i],
                 "interval": prices[i][0],
-                "share_lost_at_most": prices[i][1],
+                "price": prices[i][1],
             }
             for i in order
         ],

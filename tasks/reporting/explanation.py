@@ -57,7 +57,7 @@ def importance(content: ReportContent) -> Iterator[Block]:
         return
     n_shown, n_measured = min(len(features), _BARS), len(features)
     which, refitted, intervals = "", "", ""
-    are_joint = "share_lost_at_most" in features[0]  # earlier releases had one for each feature
+    are_joint = "price" in features[0]  # earlier releases had one for each feature
     if is_part := n_measured < measured["n_kept"]:
         which = f" of {n_measured} measured, those that the search kept longest"
     if is_part or n_shown < n_measured:
@@ -79,9 +79,9 @@ def importance(content: ReportContent) -> Iterator[Block]:
         yield note(f"There are no intervals: {measured['why_no_interval']}.")
     if are_joint and not measured["why_no_interval"]:
         yield note(
-            "What the model explains less without a feature is a share of what it explains beyond "
-            "a constant. The bounds hold together as well. A model that is fitted again without "
-            "the feature mostly loses less."
+            "The price of a feature is what the model explains less without it, at most: a share "
+            "of what it explains beyond a constant. The prices hold together as well. A model that "
+            "is fitted again without the feature mostly loses less."
         )
     alone = "Features that share information can each look unimportant, as the model reads the "
     alone += "others; the figures do not add up. "
@@ -110,14 +110,14 @@ def _importance_table(features: Sequence[Mapping[str, Any]], confidence: float) 
     rows = [
         (
             feature["feature"],
+            bound_of_share(feature.get("price")),
             number(feature["rise"], "+"),
             interval(feature["interval"]),
-            bound_of_share(feature.get("share_lost_at_most")),
         )
         for feature in features
     ]
     columns: dict[str, Kind] = {"Feature": "name"}
-    columns |= numbers("Loss rises by", f"{confidence:.0%} interval", "Explains less by at most")
+    columns |= numbers("Price", "Loss rises by", f"{confidence:.0%} interval")
     caption = f"Importance of {counted(len(rows), 'feature')}"
     return Table(caption, columns, rows, file=_FILE, is_sortable=True)
 

@@ -37,7 +37,7 @@ def features(content: ReportContent) -> Iterator[Block]:
     columns = columns_of(content)
     kept = [column for column in columns if column.state == "kept"]
     dropped = [column for column in columns if column.state in ("dropped", "left out")]
-    yield _how_to_read(content, has_prices=_has_prices(columns))
+    yield _how_to_read(content, has_cuts=_has_cuts(columns))
     yield from _about_the_values(content, columns)
     yield folded(_table_of(content, "Kept features", kept), is_open=True)
     if dropped:
@@ -47,12 +47,16 @@ def features(content: ReportContent) -> Iterator[Block]:
 
 
 _PRICE = (
-    "is what the features ranked above it, alone, would explain less than all, at most: that of "
-    "the nearest smaller number of features in the price list."
+    "is what the model explains less, at most, once the column alone is masked: a share of what it "
+    "explains beyond a constant. Below are the rise of the loss, and its interval."
+)
+_CUT = (
+    "is another question: what the features ranked above it, alone, would explain less than all, "
+    "at most: that of the nearest smaller number of features in the price list."
 )
 
 
-def _how_to_read(content: ReportContent, *, has_prices: bool) -> Block:
+def _how_to_read(content: ReportContent, *, has_cuts: bool) -> Block:
     traits, usual = content.traits, "Baseline is its usual value in the training rows;"
     if content.rounds is not None:
         return note(
@@ -86,7 +90,7 @@ def _how_to_read(content: ReportContent, *, has_prices: bool) -> Block:
         return Definitions(
             {"Rank": f"is {traits.score}. 1 is the most useful feature."}
             | ({"Folds": folds} if content.fold_sizes else {})
-            | ({"Price": _PRICE} if has_prices else {})
+            | ({_CUT_HERE: _CUT} if has_cuts else {})
             | {
                 "Baseline": "is the value that a masked feature has in every row"
                 f"{baseline_in_words(content)}"
@@ -109,7 +113,7 @@ def _how_to_read(content: ReportContent, *, has_prices: bool) -> Block:
 
 def _about_the_values(content: ReportContent, columns: Sequence[ColumnReason]) -> Iterator[Block]:
     """Yield what is known of a column without the search."""
-    terms = {}
+    terms = {"Price": _PRICE} if any(column.price is not None for column in columns) else {}
     if (with_target := (content.explanation or {}).get("with_target")) is not None:
         terms["Association"] = (
             f"is that of the column alone with {content.contract.target.name}, from 0 to 1, in "
@@ -129,12 +133,13 @@ def _about_the_values(content: ReportContent, columns: Sequence[ColumnReason]) -
         yield Definitions(terms)
 
 
-_ALL_ROWS = "report.json"
+_ALL_ROWS, _CUT_HERE = "report.json", "Cut here"
 _LONGEST_CATEGORY = 20  # letters
 
 
 def _table_of(content: ReportContent, caption: str, columns: Sequence[ColumnReason]) -> Table:
-    evidence, has_prices = evidence_of(content), _has_prices(columns)
+    evidence, has_cuts = evidence_of(content), _has_cuts(columns)
+    has_prices = any(column.price is not None for column in columns)
     has_associations = any(column.association is not None for column in columns)
     has_values = any(column.counts for column in columns)
     baselines = {feature.name: feature.baseline for feature in content.contract.kept}
@@ -142,8 +147,9 @@ def _table_of(content: ReportContent, caption: str, columns: Sequence[ColumnReas
         (
             column.column,
             column.why,
+            *([bound_of_share(column.price)] if has_prices else ()),
             *(_figure(of.get(column.column)) for of in evidence.values()),
-            *([bound_of_share(column.loses_at_most)] if has_prices else ()),
+            *([bound_of_share(column.cut_loses_at_most)] if has_cuts else ()),
             *([number(column.association)] if has_associations else ()),
             *([_values(column)] if has_values else ()),
             _type(column),
@@ -154,7 +160,8 @@ def _table_of(content: ReportContent, caption: str, columns: Sequence[ColumnReas
     ]
     is_kept = columns[0].state == "kept"
     headings: dict[str, Kind] = {"Feature" if is_kept else "Column": "name", "Why": "why"}
-    headings |= numbers(*evidence, *["Price"] * has_prices, *["Association"] * has_associations)
+    headings |= numbers(*["Price"] * has_prices, *evidence, *[_CUT_HERE] * has_cuts)
+    headings |= numbers(*["Association"] * has_associations)
     if has_values:
         headings["Values"] = "text"
     headings |= {"Type": "text", "Missing": "number"}
@@ -165,8 +172,8 @@ def _table_of(content: ReportContent, caption: str, columns: Sequence[ColumnReas
     )
 
 
-def _has_prices(columns: Sequence[ColumnReason]) -> bool:
-    return any(column.loses_at_most is not None for column in columns)
+def _has_cuts(columns: Sequence[ColumnReason]) -> bool:
+    return any(column.cut_loses_at_most is not None for column in columns)
 
 
 def dropped_candidates(content: ReportContent) -> list[str]:
@@ -179,7 +186,11 @@ def kept_as_csv(content: ReportContent) -> str:
     evidence, text = dict(evidence_of(content)), io.StringIO()
     if content.explanation is not None:
         measured = content.explanation["importance"]["features"]
-        evidence["Importance"] = {rise["feature"]: rise["rise"] for rise in measured}
+        figures = {
+            name: {feature["feature"]: feature.get(key) for feature in measured}
+            for name, key in (("Price", "price"), ("Loss rise", "rise"))
+        }
+        evidence = {**figures, **evidence}
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["feature", "type", *(heading.lower() for heading in evidence)])
     for feature in kept_in_order(content):

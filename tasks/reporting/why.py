@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from chaffinch.storage.column_names import quoted
 from chaffinch.tasks.reporting.content import ReportContent
-from chaffinch.tasks.reporting.text import bound_of_share, cut, number
+from chaffinch.tasks.reporting.text import bound_of_share, cut, interval, number
 
 Name = TypeVar("Name", bound=Hashable)
 
@@ -49,9 +49,14 @@ class ColumnReason:
     association: float | None = None  # with the target, alone, from 0 to 1
     rank: int | None = None  # among the features that took part, from 1 for the most useful
     share_of_folds: float | None = None  # that keep it
-    # With the features ranked above it alone, the share of what all features explain that is lost
-    # at most: that of the nearest smaller number of features that was measured.
-    loses_at_most: float | None = None
+    # Of a kept column, masked alone: what the model explains less, at most, as a share of what it
+    # explains beyond a constant; and by how much the loss rises, with its interval.
+    price: float | None = None
+    loss_rise: float | None = None
+    loss_rise_interval: Sequence[float] | None = None
+    # Once the order is cut above it: what the features before it, alone, explain less than all, at
+    # most and as a share; that of the nearest smaller number of features that was measured.
+    cut_loses_at_most: float | None = None
 
 
 def columns_of(content: ReportContent) -> list[ColumnReason]:
@@ -82,7 +87,8 @@ def columns_of(content: ReportContent) -> list[ColumnReason]:
             association=with_target.get(name),
             rank=rank.get(name) if known.has_order else None,
             share_of_folds=shares.get(name),
-            loses_at_most=known.price(rank[name])[1] if name in rank else None,
+            **known.price(name),
+            cut_loses_at_most=known.cut(rank[name])[1] if name in rank else None,
         )
         for name, (state, why) in states.items()
     ]
@@ -133,6 +139,19 @@ def _named(names: Sequence[str]) -> str:
     return quoted([cut(name, _LONGEST) for name in names])
 
 
+def _price_in_words(
+    price: float | None, loss_rise: float | None, loss_rise_interval: Sequence[float] | None
+) -> str:
+    """Return what a kept column costs, masked alone; empty where it was not measured."""
+    if loss_rise is None:
+        return ""
+    ends = f" {interval(loss_rise_interval)}" if loss_rise_interval else ""
+    masked = f"masked, it changes the loss by {number(loss_rise, '+')}{ends}"
+    if price is None:
+        return masked
+    return f"its price is at most {bound_of_share(price)} of what the model explains: {masked}"
+
+
 class _Known:
     """What a run knows of its candidates, by name, for the sentences on each."""
 
@@ -150,17 +169,13 @@ class _Known:
         return self._content.has_steps and bool(self._steps or self._content.scores)
 
     def why_kept(self, name: str) -> str:
+        costs = _price_in_words(**self.price(name))
         if name in self._keep:
-            return "it is on the keep list"
-        parts = [self._change_of(name) or self._place(name)]
+            return "; ".join(filter(None, [costs, "it is on the keep list"]))
+        why = self._change_of(name) or self._place(name)
         if self._outlast_all > 1 and name not in self._steps:
-            parts = ["the search ended before it left"]
-        if (measured := self._importance.get(name)) is not None:
-            costs = f"masked, it changes the loss by {number(measured['rise'], '+')}"
-            if (bound := measured.get("share_lost_at_most")) is not None:
-                least = f"explains at most {bound_of_share(bound)} less"
-                costs += f", and the model {least if bound < 1 else 'may explain nothing then'}"
-            parts.append(costs)
+            why = "the search ended before it left"
+        parts = [costs, why] if costs else [why]
         if copies := [other for other in self._copies.get(name, ()) if other not in self._kept]:
             are = "near copies" if len(copies) > 1 else "a near copy"
             parts.append(f"it stands for {_named(copies)}, {are} of it")
@@ -177,10 +192,16 @@ class _Known:
             )
         return "; ".join(parts)
 
-    def price(self, rank: int) -> tuple[int, float | None]:
+    def price(self, name: str) -> dict[str, Any]:
+        """Return the fields on the price of a column: a kept one that was measured has some."""
+        measured = self._importance.get(name, {})
+        fields = {"price": "price", "loss_rise": "rise", "loss_rise_interval": "interval"}
+        return {field: measured.get(key) for field, key in fields.items()}
+
+    def cut(self, rank: int) -> tuple[int, float | None]:
         """Return the nearest number of features below a rank, and what it loses at most."""
-        at = bisect_left(self._prices, (rank,)) - 1
-        return self._prices[at] if at >= 0 else (0, None)
+        at = bisect_left(self._sizes, (rank,)) - 1
+        return self._sizes[at] if at >= 0 else (0, None)
 
     def _left_first(self, name: str) -> str:
         """Return why a feature left before those that are of use; empty if it did not."""
@@ -198,12 +219,12 @@ class _Known:
         if change := self._change_of(name):
             return change
         content, place = self._content, self._place(name)
-        size, bound = self.price(self.rank[name])
+        size, bound = self.cut(self.rank[name])
         if bound is not None:
             loses = "loses" if size == 1 else "lose"
             return (
-                f"{place}, and the best {number(size)} {loses} at most {bound_of_share(bound)} of "
-                "what all features explain"
+                f"{place}; cut here, the best {number(size)} {loses} at most "
+                f"{bound_of_share(bound)} of what all features explain"
             )
         loss = self._losses.get(name)
         if loss is None or content.is_constrained:
@@ -254,7 +275,7 @@ class _Known:
         return f"{rank}; {first}{number(content.n_kept)} {are} kept"
 
     @cached_property
-    def _prices(self) -> list[tuple[int, float | None]]:
+    def _sizes(self) -> list[tuple[int, float | None]]:
         """Numbers of features that were measured, ascending, each with what it loses at most."""
         if self._content.is_constrained:  # the features of a size are no beginning of the order
             return []

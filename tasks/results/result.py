@@ -227,8 +227,8 @@ class SelectionResult:
         table, tables = self.to_frame(), [self._metrics_frame()] if self.metrics else []
         table = table[table["kept"]].drop(columns="kept")
         if (importance := self.importance) is not None:
-            rise = importance.set_index("feature")["rise"]
-            table["importance"] = table["feature"].map(rise)
+            price = importance.set_index("feature")["price"]
+            table.insert(1, "price", table["feature"].map(price))
         tables.append(table.sort_values("rank"))
         if prices := prices_of(self):
             tables.append(pd.DataFrame(prices.rows, columns=[*prices.columns]))
@@ -328,10 +328,10 @@ class SelectionResult:
         Returns
         -------
         pandas.DataFrame or None
-            ``feature``, ``rise``, the ends ``low`` and ``high`` of its interval, and
-            ``share_lost_at_most``, the upper bound of what the model then explains less, as a share
-            of what it explains beyond a constant; largest rise first. At most 200 features, on at
-            most 2,000 rows. Intervals and bounds hold for all features together, at 95 %; they are
+            ``feature``, its ``price``, the upper bound of what the model then explains less, as a
+            share of what it explains beyond a constant; the ``rise`` of the loss, and the ends
+            ``low`` and ``high`` of its interval; largest rise first. At most 200 features, on at
+            most 2,000 rows. Intervals and prices hold for all features together, at 95 %; they are
             missing where the loss is a scorer or rows are few. A model refitted without a feature
             mostly loses less. Features that share information can each have a small rise. None in
             runs of earlier releases.
@@ -344,13 +344,13 @@ class SelectionResult:
         rows = [
             (
                 known[rise["feature"]],
+                rise.get("price"),
                 rise["rise"],
                 *(rise["interval"] or (None, None)),
-                rise.get("share_lost_at_most"),
             )
             for rise in self._explanation["importance"]["features"]
         ]
-        columns = dict.fromkeys(("rise", "low", "high", "share_lost_at_most"), float)
+        columns = dict.fromkeys(("price", "rise", "low", "high"), float)
         return pd.DataFrame(rows, columns=["feature", *columns]).astype(columns)
 
     @property
@@ -462,9 +462,10 @@ class SelectionResult:
             ``missing``, ``minimum``, ``mean``, ``maximum``, the ``most_frequent`` category,
             ``counts`` of rows (in 12 intervals of equal width, or of the most frequent
             categories), ``association`` with the target alone (0 to 1), ``rank``,
-            ``share_of_folds``, and ``loses_at_most``: what the features ranked above it would
-            explain less than all, alone and at most, as a share. Kept columns come first, each
-            kind by rank.
+            ``share_of_folds``; of kept columns the ``price``, with ``loss_rise`` and
+            ``loss_rise_interval``, as in `importance`; and ``cut_loses_at_most``: what the features
+            ranked above it would explain less than all, alone and at most, as a share. Kept columns
+            come first, each kind by rank.
         """
         import pandas as pd
 

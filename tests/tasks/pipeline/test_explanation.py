@@ -94,7 +94,7 @@ def test_the_price_of_a_feature_is_a_share_of_what_the_model_explains(stored) ->
     explains = constant["constant_loss"] - measured["loss"]
     for one in measured["features"]:
         lost = one["rise"] / explains
-        assert max(0, lost) < one["share_lost_at_most"] < lost + 0.3
+        assert max(0, lost) < one["price"] < lost + 0.3
 
 
 def test_without_a_test_part_models_without_the_row_give_the_importance(
@@ -211,7 +211,7 @@ def test_intervals_of_an_earlier_release_are_not_said_to_hold_together(stored) -
     content = content_of(StageResults(stored.run, Run(stored.folder).records()))
     assert "all hold together" in Page(render_report(content)).text
     for one in content.explanation["importance"]["features"]:
-        del one["share_lost_at_most"]
+        del one["price"]
     text = Page(render_report(content)).text
     assert "A line is the 95% interval." in text
     assert "together" not in text.partition("A line is")[2].partition("Features that share")[0]
@@ -249,7 +249,7 @@ def test_a_result_has_the_importances_and_shows_them_in_a_notebook(stored) -> No
         assert dict(zip(table["feature"], table["rise"], strict=True)) == rises(explained(stored))
         assert (table["low"] <= table["rise"]).all()
         assert (table["rise"] <= table["high"]).all()
-        assert "<th>importance</th>" in result._repr_html_()
+        assert "<th>price</th>" in result._repr_html_()
 
 
 def file_of(table: pd.DataFrame, folder: Path) -> Path:

@@ -141,9 +141,9 @@ def test_the_choices_of_the_folds_and_their_stability_are_on_the_page(page, resu
 def test_each_feature_comes_with_the_folds_that_keep_it(page, result) -> None:
     kept = page.tables[f"Kept features ({len(result.features)})"]
     dropped = page.tables[f"Dropped columns ({8 - len(result.features)})"]
-    assert kept[0][:4] == ["Feature", "Why", "Rank", "Folds"]
+    assert kept[0][:5] == ["Feature", "Why", "Price", "Rank", "Folds"]
     assert dropped[0][:4] == ["Column", "Why", "Rank", "Folds"]
-    shown = {row[0]: row[3] for row in [*kept[1:], *dropped[1:]]}
+    shown = {row[0]: row[4] for row in kept[1:]} | {row[0]: row[3] for row in dropped[1:]}
     shares = result.stability["share_of_folds"]
     assert shown == {name: f"{5 * share:.0f} of 5" for name, share in shares.items()}
     assert shown["a"] == "5 of 5"
@@ -173,8 +173,8 @@ def test_with_a_test_part_it_judges_and_no_fold_chose_alone(
         assert "Stability" not in shown
         assert "folds chose" not in shown
     kept = page_with_test.tables[f"Kept features ({len(held_out.features)})"]
-    headings = ["Feature", "Why", "Rank", "Price", "Association", "Values", "Type", "Missing"]
-    assert kept[0] == [*headings, "Baseline"]
+    headings = ["Feature", "Why", "Price", "Rank", "Cut here", "Association", "Values", "Type"]
+    assert kept[0] == [*headings, "Missing", "Baseline"]
 
 
 def test_stages_have_the_titles_that_progress_has(page) -> None:

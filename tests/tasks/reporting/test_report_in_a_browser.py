@@ -185,5 +185,5 @@ def test_a_served_report_downloads_the_contract_byte_for_byte(content, tmp_path)
                 link.click()
             found[begun.value.suggested_filename] = Path(begun.value.path()).read_bytes()
     assert found["selection.json"] == to_json(content.contract.to_dict())
-    assert found["features.csv"].startswith(b"feature,type,rank,")
+    assert found["features.csv"].startswith(b"feature,type,price,")
     assert len(found["features.csv"].splitlines()) == 11

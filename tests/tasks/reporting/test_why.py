@@ -16,7 +16,7 @@ from chaffinch.errors import InputError
 from chaffinch.flows.cli.commands import cli
 from chaffinch.storage.runs.store import Store
 from chaffinch.tasks.reporting.content import ReportContent
-from chaffinch.tasks.reporting.text import bound_of_share
+from chaffinch.tasks.reporting.text import bound_of_share, interval, number
 from chaffinch.tasks.reporting.why import columns_of
 from tests.tasks.reporting.synthetic_report import (
     Page,
@@ -73,9 +73,10 @@ def test_the_reason_is_the_one_that_is_known(why) -> None:
         ["strong", "copy_of_strong"], key=lambda name: why["state"][name] != "kept"
     )
     assert why["why"][copy] == f"Near copy of {stands!r}, which stands for it."
-    assert why["why"][stands].startswith("Rank ")
+    assert why["why"][stands].startswith("Its price is at most ")
+    assert "; rank " in why["why"][stands]
     assert why["why"][stands].endswith(f"; it stands for {copy!r}, a near copy of it.")
-    assert why["why"]["asked_for"] == "It is on the keep list."
+    assert why["why"]["asked_for"].endswith("; it is on the keep list.")
     assert why["why"]["dropped"] == "It is on the drop list."
     assert why["why"]["constant"] == "Left out before the search: constant."
     assert why["why"]["customer"].startswith("Left out before the search: identifier: every value")
@@ -108,7 +109,7 @@ def test_type_missing_share_rank_and_folds_are_those_of_the_run(why, result) -> 
         assert names == sorted(names, key=result.ranks.__getitem__)
 
 
-def test_the_price_is_that_of_the_nearest_smaller_number_of_features() -> None:
+def test_what_is_lost_if_cut_here_is_that_of_the_nearest_smaller_number_of_features() -> None:
     result = chaffinch.select(
         table().drop(columns="copy_of_strong"), "price", model=LINEAR, n_features=1
     )
@@ -116,12 +117,12 @@ def test_the_price_is_that_of_the_nearest_smaller_number_of_features() -> None:
     why = result.why().set_index("column")
     for name, rank in result.ranks.items():
         below = [size for size in bounds.index if size < rank]
-        price = why["loses_at_most"][name]
-        assert price == bounds[max(below)] if below else np.isnan(price)
+        lost = why["cut_loses_at_most"][name]
+        assert lost == bounds[max(below)] if below else np.isnan(lost)
     (second,) = (name for name, rank in result.ranks.items() if rank == 2)
     assert why["why"][second].startswith(
-        f"Rank 2 of {len(result.candidates)}; the first 1 is kept, and the best 1 loses at most "
-        f"{bound_of_share(bounds[1])} of what all features explain"
+        f"Rank 2 of {len(result.candidates)}; the first 1 is kept; cut here, the best 1 loses at "
+        f"most {bound_of_share(bounds[1])} of what all features explain"
     )
 
 
@@ -217,18 +218,37 @@ def test_groups_that_leave_first_say_why() -> None:
 def test_a_dropped_feature_names_the_kept_one_that_is_associated_with_it() -> None:
     why = said(explained(synthetic(numbered(6), 2)))
     assert why["feature 0"].endswith("; 'feature 5', which is kept, is like it (association 0.90).")
-    assert why["feature 5"].endswith(
-        "; masked, it changes the loss by +0.5."
-    )  # of earlier releases
+    assert why["feature 5"].startswith(
+        "Masked, it changes the loss by +0.5 [+0.25, +1]; "
+    )  # of earlier releases, which had no prices
 
 
-def test_a_kept_feature_says_what_the_model_explains_less_without_it(why, result) -> None:
+def test_a_kept_column_has_one_price_with_one_interval_everywhere(why, result, tmp_path) -> None:
     run = Store.of(result.folder).existing(result.run)
-    (bound,) = (
-        one["share_lost_at_most"]
-        for one in json.loads((run.folder / "explanation.json").read_bytes())["importance"][
-            "features"
-        ]
-        if one["feature"] == "middle"
+    explanation = json.loads((run.folder / "explanation.json").read_bytes())
+    (measured,) = (
+        one for one in explanation["importance"]["features"] if one["feature"] == "middle"
     )
-    assert f", and the model explains at most {bound_of_share(bound)} less" in why["why"]["middle"]
+    price, rise, ends = measured["price"], measured["rise"], measured["interval"]
+    assert why["why"]["middle"].startswith(
+        f"Its price is at most {bound_of_share(price)} of what the model explains: masked, it "
+        f"changes the loss by {number(rise, '+')} {interval(ends)}; "
+    )
+    assert why[["price", "loss_rise"]].loc["middle"].tolist() == [price, rise]
+    assert why["loss_rise_interval"]["middle"] == ends
+    of_result = result.importance.set_index("feature").loc["middle"]
+    assert of_result.tolist() == [price, rise, *ends]
+    result.report(tmp_path / "report.json")
+    report = json.loads((tmp_path / "report.json").read_bytes())
+    (column,) = (one for one in report["columns"] if one["column"] == "middle")
+    assert (column["price"], column["loss_rise_interval"]) == (price, ends)
+    tables = [
+        (block["columns"], row)
+        for section in report["sections"]
+        for block in section["blocks"]
+        if block["kind"] == "table" and "Price" in block["columns"]
+        for row in block["rows"]
+        if row[0] == "middle"
+    ]
+    assert [row[columns.index("Price")] for columns, row in tables] == [bound_of_share(price)] * 2
+    assert not why["price"][why["state"] != "kept"].notna().any()
