@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import click
@@ -33,7 +34,6 @@ from chaffinch.flows.cli.options import (
     AT,
     COMPARISON,
     RESELECTION,
-    STORE,
     STRICT,
     Commands,
     config_option,
@@ -42,6 +42,7 @@ from chaffinch.flows.cli.options import (
     nested,
     prefect_flag,
     settings_options,
+    store_option,
     verbosity_flags,
 )
 from chaffinch.flows.cli.promotion import diff, promote, promoted, rollback
@@ -108,14 +109,14 @@ DIALECTS = ("postgresql", "mysql", "mssql", "oracle", "sqlite")
     help="A table, as chaffinch run takes it: print to standard error how many of its bytes are in "
     "other columns.",
 )
-@settings_options(ExecutionSettings, STORE)
+@store_option
 def columns(
     run: str,
     form: str,
     table: str | None,
     dialect: str | None,
     source: str | None,
-    store: str | None,
+    store: str | Path,
 ) -> None:
     """Print the columns that a job must load for the features of RUN.
 
@@ -132,7 +133,7 @@ def columns(
             f"--table must be a name, or several separated by dots, such as shop.orders, but is "
             f"{table!r}; name a table, or leave it out for the columns alone"
         )
-    contract = load_contract(run, store=ExecutionSettings().store if store is None else store)
+    contract = load_contract(run, store=store)
     read = None if source is None else contract.bytes_in(source)
     if form == "sql":
         echo_exactly(as_select(contract.columns, table, dialect or DIALECTS[0]))
@@ -216,8 +217,7 @@ def reselect(
             checked = partial(_checked, source, settings, execution)
             arguments = (run, data, changes, execution)
             result, undecided = _run_selection(server, "reselection", arguments, shown, checked)
-    output.show(result, as_json=as_json, with_warnings=False)
-    return _exit_code(undecided)
+    return _shown(result, undecided, as_json=as_json)
 
 
 @click.command(short_help="Keep another number of features of a finished run.")
@@ -237,11 +237,10 @@ def at(run: str, n_features: int, as_json: bool, verbosity: str | None, **option
     from chaffinch.tasks.pipeline.run import select_at
 
     execution = ExecutionSettings(**nested(options, AT))
-    former = _existing_store(str(execution.store)).existing(run)
+    former = _existing_store(execution.store).existing(run)
     with output.progress(steps_of(), verbosity) as shown:
         result, undecided = _selected(partial(select_at, former, n_features, execution), shown)
-    output.show(result, as_json=as_json, with_warnings=False)
-    return _exit_code(undecided)
+    return _shown(result, undecided, as_json=as_json)
 
 
 def server_of(with_prefect: bool | None) -> Server | None:
@@ -327,8 +326,11 @@ def _drop_option(column: str) -> str:
     return f"--drop {shlex.quote(name)}"
 
 
-def _exit_code(undecided: str) -> int:
-    """Return the exit code of a run, and print why a person has to decide."""
+def _shown(result: "SelectionResult", undecided: str, *, as_json: bool) -> int:
+    """Print a result and why a person has to decide; return the exit code."""
+    from chaffinch.flows.cli import output
+
+    output.show(result, as_json=as_json, with_warnings=False)
     if not undecided:
         return 0
     click.echo(f"Needs a decision: {one_line(undecided)}", err=True)
@@ -401,8 +403,7 @@ def run(
             arguments = (data, settings, execution)
             flow = "feature_selection"
             result, undecided = _run_selection(server, flow, arguments, shown, checked)
-    output.show(result, as_json=as_json, with_warnings=False)
-    return _exit_code(undecided)
+    return _shown(result, undecided, as_json=as_json)
 
 
 @cli.command(short_help="Check a table and the settings, and estimate memory and time.")
@@ -560,9 +561,9 @@ def methods(method: str | None, as_json: bool) -> None:
 
 
 @cli.command()
-@settings_options(ExecutionSettings, STORE)
+@store_option
 @json_flag
-def runs(store: str | None, as_json: bool) -> None:
+def runs(store: str | Path, as_json: bool) -> None:
     """List the runs of a store, newest first."""
     from chaffinch.flows.cli import output
 
@@ -571,9 +572,9 @@ def runs(store: str | None, as_json: bool) -> None:
 
 @cli.command(short_help="Show a finished run again, or a comparison.")
 @click.argument("run")
-@settings_options(ExecutionSettings, STORE)
+@store_option
 @json_flag
-def show(run: str, store: str | None, as_json: bool) -> None:
+def show(run: str, store: str | Path, as_json: bool) -> None:
     """Show a finished RUN again, or a comparison; the beginning of its name is enough.
 
     A name that a run was promoted under, as in chaffinch promoted, stands for that run.
@@ -596,9 +597,9 @@ def show(run: str, store: str | None, as_json: bool) -> None:
 @click.option(
     "--html", "as_html", is_flag=True, help="Write the page index.html of the store instead."
 )
-@settings_options(ExecutionSettings, STORE)
+@store_option
 @json_flag
-def history(name: str | None, store: str | None, *, as_html: bool, as_json: bool) -> None:
+def history(name: str | None, store: str | Path, *, as_html: bool, as_json: bool) -> None:
     """Show what needs a person, and the runs of the data set NAME over time; without it, of all.
 
     Verdicts, losses, columns that come and go, columns whose distribution moved since the
@@ -626,9 +627,9 @@ def history(name: str | None, store: str | None, *, as_html: bool, as_json: bool
 @cli.command(short_help="Say why a column was kept, dropped or left out.")
 @click.argument("run")
 @click.argument("column", required=False)
-@settings_options(ExecutionSettings, STORE)
+@store_option
 @json_flag
-def why(run: str, column: str | None, store: str | None, as_json: bool) -> None:
+def why(run: str, column: str | None, store: str | Path, as_json: bool) -> None:
     """Say why COLUMN was kept, dropped or left out of RUN, in one sentence; without it, of all.
 
     RUN is the name of a finished run in the store, or a name that it was promoted under.
@@ -709,7 +710,7 @@ def _is_output_error(error: Exception) -> TypeGuard[OSError]:
     return isinstance(error, OSError) and error.errno in _NOT_WRITTEN and writer in _WRITERS
 
 
-def _existing_store(store: str | None) -> Any:
+def _existing_store(store: str | Path) -> Any:
     from chaffinch.storage.runs.store import Store
 
-    return Store.find(ExecutionSettings().store if store is None else store)
+    return Store.find(store)

@@ -1,12 +1,13 @@
 """``chaffinch export``, and what it writes for each tool."""
 
+from pathlib import Path
+
 import click
 
 from chaffinch.errors import InputError
-from chaffinch.flows.cli.options import STORE, settings_options
+from chaffinch.flows.cli.options import store_option
 from chaffinch.flows.cli.terminal import echo_exactly
 from chaffinch.storage.files import file_to_write, path_from, write_file
-from chaffinch.tasks.settings.selection import ExecutionSettings
 
 _OPTIONS = {  # that each tool takes
     "mlflow": {"name"},
@@ -17,7 +18,7 @@ _OPTIONS = {  # that each tool takes
 
 
 def _exported(
-    run: str, tool: str, store: str, output: str | None, name: str | None, table: str | None
+    run: str, tool: str, store: str | Path, output: str | None, name: str | None, table: str | None
 ) -> str:
     """Export a run, and return the lines to print."""
     if tool == "mlflow":
@@ -69,8 +70,8 @@ def _written(texts: dict[str, str]) -> str:
     help="dbt, openlineage: the table that rows come from, such as shop.orders. By default the "
     "data set's name.",
 )
-@settings_options(ExecutionSettings, STORE)
-def export(run: str, tool: str, store: str | None, **options: str | None) -> None:
+@store_option
+def export(run: str, tool: str, store: str | Path, **options: str | None) -> None:
     """Export the finished RUN to another tool.
 
     mlflow: log a run with its model where MLFLOW_TRACKING_URI names, and print its id.
@@ -87,5 +88,4 @@ def export(run: str, tool: str, store: str | None, **options: str | None) -> Non
                 f"--{option} is for --to {' or '.join(fitting)} but this is --to {tool}; leave it "
                 "out"
             )
-    store = str(ExecutionSettings().store) if store is None else store
     echo_exactly(_exported(run, tool, store, **options))

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from chaffinch.errors import InputError
+from chaffinch.tasks.settings.selection import ExecutionSettings
 
 Command = Callable[..., Any]
 
@@ -111,6 +112,18 @@ def settings_options(
         return command
 
     return decorate
+
+
+def store_option(command: Command) -> Command:
+    """Give a command --store, passed as its `store`."""
+
+    @wraps(command)
+    def with_store(*arguments: Any, store: str | None, **options: Any) -> Any:
+        by_default = ExecutionSettings().store
+        return command(*arguments, store=by_default if store is None else store, **options)
+
+    decorated: Command = settings_options(ExecutionSettings, STORE)(with_store)
+    return decorated
 
 
 def nested(options: Mapping[str, Any], fields: Mapping[str, str]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
-from chaffinch.errors import InputError, StorageError, is_out_of_memory, printable
+from chaffinch.errors import StorageError, is_out_of_memory, printable
 from chaffinch.flows.cli.sections import console_of_results, print_line, print_table
 from chaffinch.flows.cli.terminal import Showing, echo, echo_json
 from chaffinch.storage.runs.decisions import needed_decision
@@ -49,6 +49,7 @@ from chaffinch.tasks.reporting.text import (
     made_of_earlier_rows,
     number,
 )
+from chaffinch.tasks.results.history import read_promotions
 from chaffinch.tasks.results.previous_run import read_contract
 from chaffinch.tasks.results.result import (
     SelectionResult,
@@ -77,13 +78,9 @@ def lines_of_alternatives(
     yield summarise_alternatives(alternatives)
     if len(alternatives["sets"]) < n_sets and (room := suggest_remedies(alternatives)):
         yield f"  {room}"
-    notes = (
-        near_copies_in_words(alternatives),
-        joint_proof(alternatives),
-        why_worthless(alternatives),
-    )
-    for note in filter(None, notes):
-        yield f"  {note}."
+    for describe in (near_copies_in_words, joint_proof, why_worthless):
+        if note := describe(alternatives):
+            yield f"  {note}."
     chosen = alternatives["chosen"]["quality"]
     of_chosen = "" if chosen is None else f" (chosen: {chosen:.4g})"
     for place, alternative in enumerate(alternatives["sets"], start=1):
@@ -220,12 +217,8 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
     is_cross_fitted = declared(contract.settings["method"]["kind"]).traits.is_cross_fitted
     if "mask_validation" in contract.losses and not is_cross_fitted:
         print_line(console, "Both models were fitted on train and mask validation.")
-    for line in (
-        costs_in_words(contract),
-        made_of_earlier_rows(result.settings),
-    ):
-        if line:
-            print_line(console, line)
+    for line in filter(None, [costs_in_words(contract), made_of_earlier_rows(result.settings)]):
+        print_line(console, line)
     if result.alternatives is not None:
         n_units = contract.comparison.units
         for line in lines_of_alternatives(result.alternatives, loss_name, n_units):
@@ -360,13 +353,10 @@ def show_runs(store: Store, *, as_json: bool) -> None:
         comparisons = store.comparisons()
         unfinished = [run.name for run in comparisons if is_unfinished_comparison(run)]
         finished = [run.name for run in comparisons if run.name not in unfinished]
-        for about, names in (
-            ("Comparisons, for chaffinch show", finished),
-            (
-                "Unfinished comparisons (chaffinch show gives the reason)",
-                unfinished,
-            ),
-        ):
+        for about, names in {
+            "Comparisons, for chaffinch show": finished,
+            "Unfinished comparisons (chaffinch show gives the reason)": unfinished,
+        }.items():
             if names:
                 print_line(console, f"{about}: {', '.join(names)}")
 
@@ -401,34 +391,17 @@ def show_names(histories: Promotions, *, as_json: bool) -> bool:
 
     Damaged histories go to standard error.
     """
-    last: dict[str, Promotion | None] = {}
-    damage: dict[str, str] = {}
-    for name in histories.names():
-        last[name] = None
-        try:
-            last[name] = entry = histories.existing(name)[-1]
-            read_contract(histories, entry)
-        except (InputError, StorageError) as error:
-            damage[name] = str(error)
+    promotions, damage = read_promotions(histories)
+    last = {name: entries[-1] for name, entries in promotions.items() if entries}
+    names = sorted(last.keys() | damage.keys())
     if as_json:
         empty = dict.fromkeys(field.name for field in fields(Promotion))
-        echo_json(
-            [
-                {
-                    "name": name,
-                    **(empty if entry is None else asdict(entry)),
-                    "damage": damage.get(name, ""),
-                }
-                for name, entry in last.items()
-            ]
-        )
-    elif not last:
+        in_use = {name: asdict(last[name]) if name in last else empty for name in names}
+        echo_json([{"name": n, **of, "damage": damage.get(n, "")} for n, of in in_use.items()])
+    elif not names:
         echo("Nothing was promoted yet.")
     else:
-        known = {name: entry for name, entry in last.items() if entry is not None}
-        _print_table(
-            [{"data set": name, **_promotion_in_words(entry)} for name, entry in known.items()]
-        )
+        _print_table([{"data set": name, **_promotion_in_words(last[name])} for name in last])
     for name, why in damage.items():
         echo(f"Error: what is promoted as {name} cannot be read: {why}", err=True)
     return not damage
@@ -438,7 +411,13 @@ def show_history(histories: Promotions, name: str, *, as_json: bool) -> bool:
     """Print the promotions of a data set, newest first; return if the last can be read."""
     newest_first = histories.existing(name)[::-1]
     path = histories.path(newest_first[0])
-    damage = {entry.contract: _damage(histories, entry) for entry in newest_first}
+    damage = {}
+    for entry in newest_first:
+        try:
+            read_contract(histories, entry)
+            damage[entry.contract] = ""
+        except StorageError as error:
+            damage[entry.contract] = str(error)
     if as_json:
         entries = [{**asdict(entry), "damage": damage[entry.contract]} for entry in newest_first]
         echo_json({"name": name, "contract": str(path), "history": entries})
@@ -452,15 +431,6 @@ def show_history(histories: Promotions, name: str, *, as_json: bool) -> bool:
         elif why:
             echo(f"Warning: no rollback leads to an earlier contract: {why}", err=True)
     return not damage[in_use]
-
-
-def _damage(histories: Promotions, entry: Promotion) -> str:
-    """Return why the contract of an entry cannot be read, or an empty text."""
-    try:
-        read_contract(histories, entry)
-    except StorageError as error:
-        return str(error)
-    return ""
 
 
 def _promotion_in_words(entry: Promotion) -> dict[str, str]:

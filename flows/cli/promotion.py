@@ -8,11 +8,10 @@ from typing import Any
 import click
 
 from chaffinch.errors import InputError, StorageError
-from chaffinch.flows.cli.options import STORE, json_flag, settings_options
+from chaffinch.flows.cli.options import json_flag, store_option
 from chaffinch.flows.cli.terminal import echo, echo_json
 from chaffinch.flows.prefect_runtime.server import is_configured, prepare
 from chaffinch.storage.extras import require
-from chaffinch.tasks.settings.selection import ExecutionSettings
 
 reason_option = click.option("--reason", default="", help="Why, for the history.")
 
@@ -20,9 +19,9 @@ reason_option = click.option("--reason", default="", help="Why, for the history.
 @click.command(short_help="Show the differences between two runs.")
 @click.argument("before")
 @click.argument("after")
-@settings_options(ExecutionSettings, STORE)
+@store_option
 @json_flag
-def diff(before: str, after: str, store: str | None, as_json: bool) -> None:
+def diff(before: str, after: str, store: str | Path, as_json: bool) -> None:
     """Show the differences between the runs BEFORE and AFTER of one target.
 
     Which features were gained and lost, what that does to the loss on the test rows of AFTER, with
@@ -32,7 +31,7 @@ def diff(before: str, after: str, store: str | None, as_json: bool) -> None:
     """
     from chaffinch.tasks.promotion.difference import difference, lines_of_difference
 
-    differing = difference(before, after, store=_store(store))
+    differing = difference(before, after, store=store)
     _show(lines_of_difference(differing), differing.as_json(), as_json=as_json)
 
 
@@ -49,14 +48,14 @@ def diff(before: str, after: str, store: str | None, as_json: bool) -> None:
     help="A registered model of MLflow, whose alias, by default promoted, from now on names the "
     "version with the contract in use; none ends that.",
 )
-@settings_options(ExecutionSettings, STORE)
+@store_option
 @json_flag
 def promote(
     run: str,
     name: str | None,
     reason: str,
     mlflow: str | None,
-    store: str | None,
+    store: str | Path,
     as_json: bool,
 ) -> None:
     """Make the contract of RUN the one in use for its data set, and show what that changes.
@@ -75,7 +74,7 @@ def promote(
     )
     from chaffinch.tasks.results.result import load_result
 
-    kept = kept_run(run, _store(store))
+    kept = kept_run(run, store)
     against = against_promoted(kept, default_name(kept) if name is None else name)
     entry = promote_by(
         kept,
@@ -87,11 +86,10 @@ def promote(
         mlflow=mlflow,
     )
     difference = against.difference
+    lines = [f"What that changes is not known: {against.damage}."] if against.damage else []
     if difference is not None:
         lines = lines_of_difference(difference)
-    elif against.damage:
-        lines = [f"What that changes is not known: {against.damage}."]
-    else:
+    elif not lines:
         lines = ["Nothing was promoted before."]
         if rests := rests_on_leaks(load_result(kept).contract.comparison.leaks):
             lines.append(f"Make sure that this is meant: {rests}.")
@@ -105,14 +103,14 @@ def promote(
         },
         as_json=as_json,
     )
-    _follow(against.name, _store(store))
+    _follow(against.name, store)
 
 
 @click.command(short_help="Show the contracts in use, or the history of a data set.")
 @click.argument("name", required=False)
-@settings_options(ExecutionSettings, STORE)
+@store_option
 @json_flag
-def promoted(name: str | None, store: str | None, as_json: bool) -> None:
+def promoted(name: str | None, store: str | Path, as_json: bool) -> None:
     """Show what was promoted for the data set NAME, the newest first; without it, for all.
 
     What is damaged is named on standard error, and the rest is listed; the exit code is 1 if that
@@ -122,7 +120,7 @@ def promoted(name: str | None, store: str | None, as_json: bool) -> None:
     from chaffinch.flows.cli.output import show_history, show_names
     from chaffinch.storage.runs.store import Store
 
-    histories = Store.find(_store(store)).promotions
+    histories = Store.find(store).promotions
     if name is None:
         is_whole = show_names(histories, as_json=as_json)
     else:
@@ -130,9 +128,9 @@ def promoted(name: str | None, store: str | None, as_json: bool) -> None:
     for data_set in histories.names() if name is None else [name]:
         with suppress(InputError, StorageError):  # of a damaged history, which was reported
             pending = histories.pending_events(data_set)
-            is_whole &= _is_moved(data_set, _store(store))
+            is_whole &= _is_moved(data_set, store)
             if pending:
-                _send_pending(data_set, _store(store))
+                _send_pending(data_set, store)
     if not is_whole:
         raise click.exceptions.Exit(1)
 
@@ -140,9 +138,9 @@ def promoted(name: str | None, store: str | None, as_json: bool) -> None:
 @click.command(short_help="Return to the previous contract.")
 @click.argument("name")
 @reason_option
-@settings_options(ExecutionSettings, STORE)
+@store_option
 @json_flag
-def rollback(name: str, reason: str, store: str | None, as_json: bool) -> None:
+def rollback(name: str, reason: str, store: str | Path, as_json: bool) -> None:
     """Go back to the contract that was in use for the data set NAME before the present one.
 
     Given again, it goes further back. Until a person promotes a run, nothing is promoted
@@ -151,11 +149,11 @@ def rollback(name: str, reason: str, store: str | None, as_json: bool) -> None:
     """
     from chaffinch.storage.runs.store import Store
 
-    histories = Store.find(_store(store)).promotions
+    histories = Store.find(store).promotions
     entry = histories.rollback(name, reason, owes_event=is_configured())
     content = {"name": name, "promotion": asdict(entry)}
     _show([f"The contract of {entry.run} is in use again for {name}."], content, as_json=as_json)
-    _follow(name, _store(store))
+    _follow(name, store)
 
 
 def _show(lines: list[str], content: dict[str, Any], *, as_json: bool) -> None:
@@ -164,10 +162,6 @@ def _show(lines: list[str], content: dict[str, Any], *, as_json: bool) -> None:
         return
     for line in lines:
         echo(line)
-
-
-def _store(store: str | None) -> Path | str:
-    return ExecutionSettings().store if store is None else store
 
 
 def _follow(name: str, store: Path | str) -> None:

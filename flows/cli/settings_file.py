@@ -12,6 +12,7 @@ import json
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -77,8 +78,8 @@ def _check_names(settings: dict[str, Any], where: str, groups: Sequence[str]) ->
     for name in settings:
         if name not in known:
             raise InputError(f"{where} has no setting {name!r}{_remedy(str(name), known)}")
-    for group, fields in _fields_by_group().items():
-        values = settings.get(group)
+    for group, kinds in _kinds_by_group().items():
+        values, fields = settings.get(group), _fields(kinds)
         if group == "method" and isinstance(values, dict):
             with suppress(InputError):  # an unknown kind is refused where it is read
                 fields = list(type(method_of(values.get("kind", "auto"))).model_fields)
@@ -97,64 +98,58 @@ def named_in_errors(settings: Mapping[str, Any]) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        for place in _places_of(str(error), settings):
-            raise InputError(f"{place}: {error.message}", error.hint) from error
+        if (file := group_of(settings, "execution").get(_FILE)) is None:
+            raise
+        tables = group_of(settings, _TABLES)
+        parts = {"": settings, **{f"{_TABLES}.{name}": tables[name] for name in tables}}
+        for prefix, part in parts.items():
+            for group in [*_kinds_by_group(), ""]:  # a group comes before the file
+                if _error_of(group, part) == str(error):
+                    place = ".".join(filter(None, [prefix, group]))
+                    where = f"[{place}] of {file['name']}" if place else file["name"]
+                    raise InputError(f"{where}: {error.message}", error.hint) from error
         raise
 
 
-def _places_of(error: str, settings: Mapping[str, Any]) -> Iterator[str]:
-    """Yield where a file alone leads to an error; a group comes before the file."""
-    file = group_of(settings, "execution").get(_FILE)
-    if file is None:
-        return
-    kinds = {name: of_group[0] for name, of_group in _kinds_by_group().items() if of_group}
-    tables = group_of(settings, _TABLES)
-    parts = {"": settings, **{f"{_TABLES}.{name}": tables[name] for name in tables}}
-    for prefix, part in parts.items():
-        groups = {name: part[name] for name in kinds if isinstance(part.get(name), dict)}
-        top = {name: part[name] for name in SelectionSettings.model_fields if name in part}
-        for name, values in {**groups, "": top}.items():
-            try:
-                _make(name, kinds.get(name, SelectionSettings), values)
-            except InputError as own:
-                if str(own) == error:
-                    place = ".".join(filter(None, [prefix, name]))
-                    yield f"[{place}] of {file['name']}" if place else file["name"]
-
-
-def _make(group: str, kind: type[Settings], values: Mapping[str, Any]) -> Settings:
-    """Make the settings of a group; what may stand elsewhere, such as the target, is made up."""
-    if group == "method":
-        return method_of(values)
+def _error_of(group: str, settings: Mapping[str, Any]) -> str | None:
+    """Return the error of the settings of a group, or of those at the top, by themselves."""
+    values, kind = settings.get(group), _kinds_by_group().get(group, [SelectionSettings])[0]
+    if not group:
+        values = {name: settings[name] for name in kind.model_fields if name in settings}
+    if not isinstance(values, dict):
+        return None
+    # what may stand elsewhere, such as the target, is made up
     required = {name: name for name, field in kind.model_fields.items() if field.is_required()}
-    return kind(**{**required, **values})
+    try:
+        _ = method_of(values) if group == "method" else kind(**{**required, **values})
+    except InputError as error:
+        return str(error)
+    return None
 
 
-def _fields_by_group() -> dict[str, list[str]]:
-    """Return the settings that each group may have, those of all methods for the method."""
-    return {
-        group: [*dict.fromkeys(name for kind in of_group for name in kind.model_fields)]
-        for group, of_group in _kinds_by_group().items()
-        if of_group
-    }
+def _fields(kinds: Sequence[type[Settings]]) -> list[str]:
+    return [*dict.fromkeys(name for kind in kinds for name in kind.model_fields)]
 
 
+@cache
 def _kinds_by_group() -> dict[str, list[type[Settings]]]:
     """Return the classes of settings that each group may be, of all methods for the method."""
     kinds: dict[str, list[Any]] = {"execution": [ExecutionSettings]}
     for name, field in SelectionSettings.model_fields.items():
         kinds[name] = classes() if name == "method" else list(types_in(field.annotation))
     kinds |= {name: [kind] for name, kind in COMMANDS.items()}
-    return {
+    of_settings = {
         group: [kind for kind in of_group if isinstance(kind, type) and issubclass(kind, Settings)]
         for group, of_group in kinds.items()
     }
+    return {group: of_group for group, of_group in of_settings.items() if of_group}
 
 
 def _remedy(name: str, known: Sequence[str]) -> str:
     """Return the known settings that are alike, or where a file may have this one."""
     places = ["at the top"] if name in SelectionSettings.model_fields else []
-    places += [f"in [{group}]" for group, names in _fields_by_group().items() if name in names]
+    groups = _kinds_by_group().items()
+    places += [f"in [{group}]" for group, kinds in groups if name in _fields(kinds)]
     elsewhere = f"; it belongs {' or '.join(places)}" if places else ""
     return nearest(name, known) or elsewhere or nearest_or_all(name, known)
 

@@ -117,7 +117,8 @@ def _concluded(
         return why_needed(result.contract, lines, difference, in_production=is_in_production)
     name = promotion.name or default_name(run)
     try:
-        _check(run, result, name)
+        target = result.contract.target
+        check_target(_promotions_of(run), name, target.name, target.task)
     except InputError as error:
         publish(run, result, data_set, _logged([f"Not promoted as {name}: {error}."]), None)
         return str(error)
@@ -171,11 +172,6 @@ def ended(
         # by the usual name, for which the automation of failed runs and people's own wait
         return Failed(message=message, data=UndecidedError(message))
     return Completed(name=NEEDS_DECISION, message=message, data=result)
-
-
-def _check(run: Run, result: SelectionResult, name: str) -> None:
-    target = result.contract.target
-    check_target(_promotions_of(run), name, target.name, target.task)
 
 
 def _promoted(run: Run, against: AgainstPromoted, how: How, reason: str) -> tuple[str, bool]:

@@ -41,8 +41,7 @@ _PAYLOAD = """{
 def make(webhook: str | None = None) -> tuple[AutomationCore, ...]:
     """Create the automations, or replace existing ones."""
     with get_client(sync_client=True) as client:
-        action = _called(client, webhook)
-        made = (silence(_seconds_of_silence()), failure(action), indecision(action))
+        made = _automations(_called(client, webhook))
         for automation in made:
             _put(client, automation)
     return made
@@ -51,13 +50,20 @@ def make(webhook: str | None = None) -> tuple[AutomationCore, ...]:
 def make_missing() -> None:
     """Create missing automations, and leave existing ones unchanged."""
     with get_client(sync_client=True) as client:
-        for automation in (
-            silence(_seconds_of_silence()),
-            failure(DoNothing()),
-            indecision(DoNothing()),
-        ):
+        for automation in _automations(DoNothing()):
             if not client.read_automations_by_name(automation.name):
                 client.create_automation(automation)
+
+
+def _automations(action: CallWebhook | DoNothing) -> tuple[AutomationCore, ...]:
+    heartbeat = get_current_settings().flows.heartbeat_frequency or 60
+    failed = "A run failed, took too long or crashed."
+    undecided = "A run needs a decision; its message gives the reason."
+    return (
+        silence(_HEARTBEATS_MISSED * heartbeat),
+        _after_states(FAILED, failed, ("Failed", "TimedOut", "Crashed"), action),
+        _after_states(UNDECIDED, undecided, (NEEDS_DECISION,), action),
+    )
 
 
 def silence(seconds: float) -> AutomationCore:
@@ -85,18 +91,6 @@ def silence(seconds: float) -> AutomationCore:
     )
 
 
-def failure(action: CallWebhook | DoNothing) -> AutomationCore:
-    """Return the automation for runs that failed, timed out or crashed."""
-    what = "A run failed, took too long or crashed."
-    return _after_states(FAILED, what, ("Failed", "TimedOut", "Crashed"), action)
-
-
-def indecision(action: CallWebhook | DoNothing) -> AutomationCore:
-    """Return the automation for runs that ended without a decision that a person has to take."""
-    what = "A run needs a decision; its message gives the reason."
-    return _after_states(UNDECIDED, what, (NEEDS_DECISION,), action)
-
-
 def _after_states(
     name: str, what: str, states: Sequence[str], action: CallWebhook | DoNothing
 ) -> AutomationCore:
@@ -121,10 +115,6 @@ def _of_our_runs() -> dict[str, Any]:
         "for_each": {"prefect.resource.id"},
         "threshold": 1,
     }
-
-
-def _seconds_of_silence() -> float:
-    return _HEARTBEATS_MISSED * (get_current_settings().flows.heartbeat_frequency or 60)
 
 
 def _called(client: SyncPrefectClient, webhook: str | None) -> CallWebhook | DoNothing:

@@ -102,37 +102,27 @@ class Served:
             )
         return name
 
-    @property
-    def schedule(self) -> Schedule:
-        return _schedule(self.serve.cron, self.serve.timezone)
-
     def check(self) -> None:
         """Raise InputError for what can be known to be wrong without a server."""
         self.source.check()
         check_settings(self.settings)
-        _ = self.name, self.schedule
+        _ = self.name, _schedule(self.serve.cron, self.serve.timezone)
 
-    def common(self, execution: ExecutionSettings) -> dict[str, Any]:
-        """Return the parameters of every flow."""
+    def on_demand(self, execution: ExecutionSettings) -> dict[str, Any]:
+        """Return the parameters of a selection on demand."""
         names = LimitSettings.model_fields
         limits = LimitSettings(**{name: getattr(self.serve, name) for name in names})
         return {
             "execution": execution.model_dump(mode="json"),
             "limits": limits.model_dump(mode="json"),
-        }
-
-    def selecting(self, execution: ExecutionSettings) -> dict[str, Any]:
-        """Return the parameters of a selection on demand."""
-        return {
-            **self.common(execution),
             "data": self.source.address,  # a process in another folder may run the flow
             "settings": self.settings.model_dump(mode="json"),
         }
 
-    def unasked(self, execution: ExecutionSettings) -> dict[str, Any]:
-        """Return the parameters of a selection by the schedule or an event."""
-        parameters = self.selecting(execution)
-        parameters["limits"] = {**parameters["limits"], "data_set": self.name}
+    def deployments(self, execution: ExecutionSettings) -> Iterator[RunnerDeployment]:
+        """Yield what runs by the schedule or on new data, named after the data set."""
+        parameters, resource = self.on_demand(execution), resource_of(self.name)
+        parameters["limits"]["data_set"] = self.name
         if self.serve.promote:
             promotion = PromotionSettings(
                 name=self.name,
@@ -140,7 +130,23 @@ class Served:
                 unattended=self.serve.unattended,
             )
             parameters["promotion"] = promotion.model_dump(mode="json")
-        return parameters
+        new_data = DeploymentEventTrigger(
+            name=f"new data of {resource}",
+            expect={NEW_DATA},
+            match={"prefect.resource.id": resource},
+            parameters={"data": "{{ event.payload.path }}"},
+        )
+        # A run that pauses loses its place under a limit, and Prefect ends a run without one within
+        # four minutes. Without a limit, runs wait for their turn (`limits.data_set`) by themselves.
+        may_pause = self.serve.promote and self.serve.wait_for_approval is not None
+        limit = None if may_pause else _ONE_AFTER_THE_OTHER
+        starts: dict[str, dict[str, Any]] = {
+            NIGHTLY: {"schedule": _schedule(self.serve.cron, self.serve.timezone)},
+            ON_NEW_DATA: {"triggers": [new_data]},
+        }
+        for what, when in starts.items():
+            name = f"{what}-{self.name}"
+            yield _deployment(feature_selection, name, parameters, concurrency_limit=limit, **when)
 
 
 def serve_flows(tables: Sequence[Served], execution: ExecutionSettings) -> int:
@@ -167,24 +173,22 @@ def serve_flows(tables: Sequence[Served], execution: ExecutionSettings) -> int:
     place = execution.store if isinstance(execution.store, str) else store.path
     execution = execution.model_copy(update={"store": place})
     first = tables[0]
-    selecting, common = first.selecting(execution), first.common(execution)
+    selecting = first.on_demand(execution)
+    reselecting = {name: value for name, value in selecting.items() if name != "settings"}
     comparing = {
-        **common,
+        **selecting,
         "data": [selecting["data"]],
         "settings": {"target": first.settings.target},
-        "limits": {**common["limits"], "timeout": None, "stage_timeout": None},
+        "limits": {**selecting["limits"], "timeout": None, "stage_timeout": None},
     }
     with reports_served(store.path, first.serve.reports_port):
         make_missing()
         return serve_until_stopped(
             [
                 _deployment(feature_selection, SELECT, selecting),
-                *chain.from_iterable(
-                    _deployments_of(table.name, table.unasked(execution), table.schedule)
-                    for table in tables
-                ),
+                *chain.from_iterable(table.deployments(execution) for table in tables),
                 _deployment(comparison, COMPARE, comparing),
-                _deployment(reselection, RESELECT, {**common, "data": selecting["data"]}),
+                _deployment(reselection, RESELECT, reselecting),
                 _deployment(differentiable_selection, DESCEND, {}),
             ]
         )
@@ -209,30 +213,6 @@ def _schedule(cron: str, timezone: str) -> Schedule:
             f"schedule {cron!r} never comes, as on a 31st of February; give a day that there is"
         ) from error
     return schedule
-
-
-def _deployments_of(
-    name: str, parameters: dict[str, Any], schedule: Schedule
-) -> Iterator[RunnerDeployment]:
-    """Yield the deployments of a data set, named after it."""
-    resource = resource_of(name)
-    new_data = DeploymentEventTrigger(
-        name=f"new data of {resource}",
-        expect={NEW_DATA},
-        match={"prefect.resource.id": resource},
-        parameters={"data": "{{ event.payload.path }}"},
-    )
-    # A run that pauses loses its place under a limit, and Prefect ends a run without one within
-    # four minutes. Without a limit, runs wait for their turn (`limits.data_set`) by themselves.
-    may_pause = (parameters.get("promotion") or {}).get("wait") is not None
-    for what, when in ((NIGHTLY, {"schedule": schedule}), (ON_NEW_DATA, {"triggers": [new_data]})):
-        yield _deployment(
-            feature_selection,
-            f"{what}-{name}",
-            parameters,
-            concurrency_limit=None if may_pause else _ONE_AFTER_THE_OTHER,
-            **when,
-        )
 
 
 def _deployment(

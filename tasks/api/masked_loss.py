@@ -128,7 +128,12 @@ def masked_loss(
     True
     """
     with as_input_error():
-        _check_settings(loss, threads)
+        if not isinstance(name_of_loss(loss), str):
+            raise InputError(
+                f"loss must be the name of a loss or a scikit-learn scorer but is "
+                f"{short_repr(loss)}"
+            )
+        check_count("threads", threads, 1)
         user_model, evaluator, plain = evaluator_of(model, X, y, loss, baseline, sample_weight)
         engine = engine_of(user_model, evaluator, plain=plain, threads=threads)
     cast(MaskState, engine).names = evaluator.model.schema.features
@@ -186,14 +191,6 @@ def _numeric_labels(classes: NDArray[Any]) -> tuple[int | float, ...] | None:
     if classes.dtype.kind not in "iuf" or np.array_equal(classes, np.arange(len(classes))):
         return None
     return tuple(classes.tolist())
-
-
-def _check_settings(loss: Any, threads: Any) -> None:
-    if not isinstance(name_of_loss(loss), str):
-        raise InputError(
-            f"loss must be the name of a loss or a scikit-learn scorer but is {short_repr(loss)}"
-        )
-    check_count("threads", threads, 1)
 
 
 def _first_prediction(user_model: ExternalModel, table: GivenTable) -> Floats:

@@ -129,17 +129,16 @@ def _read_sets(previous: Any, names: Sequence[str]) -> list[list[int]]:
             f"previous must be a sequence of sets of features but is {short_repr(previous)}; "
             "give [[...]]"
         )
-    return [_positions(features, names) for features in previous]
-
-
-def _positions(features: Any, names: Sequence[str]) -> list[int]:
-    if isinstance(features, str):
-        raise InputError(f"previous must hold sets of features but holds the text {features!r}")
-    if not isinstance(features, Collection):
-        raise InputError(
-            f"previous must hold sets of features but one is {short_repr(features)}; give [[...]]"
-        )
-    return sorted({_position(feature, names) for feature in features})
+    sets = list(previous)
+    for features in sets:
+        if isinstance(features, str):
+            raise InputError(f"previous must hold sets of features but holds the text {features!r}")
+        if not isinstance(features, Collection):
+            raise InputError(
+                f"previous must hold sets of features but one is {short_repr(features)}; give "
+                "[[...]]"
+            )
+    return [sorted({_position(feature, names) for feature in features}) for features in sets]
 
 
 def _position(feature: Any, names: Sequence[str]) -> int:

@@ -46,12 +46,7 @@ class Compared:
         return self.plan.settings.outer_folds.splits(cell.fold, roles, self.plan.selection(cell))
 
 
-@dataclass(frozen=True)
-class CellRequest:
-    """A cell and its methods without results."""
-
-    cell: Cell
-    methods: tuple[str, ...]
+CellRequest = tuple[Cell, tuple[str, ...]]  # a cell, and its methods without results
 
 
 def measure(compared: Compared, request: CellRequest) -> dict[str, dict[str, Any]]:
@@ -60,14 +55,14 @@ def measure(compared: Compared, request: CellRequest) -> dict[str, dict[str, Any
     The rows of the outer fold are used once for each set, after the selection. A method that cannot
     be used in the cell is recorded with its error; the other methods are not affected.
     """
-    plan = compared.plan
-    schema = plan.sources[request.cell.table].description.schema
-    results: dict[str, dict[str, Any]] = {}
-    splits = compared.splits(request.cell)
-    run = _untrained(compared, request.cell, splits)
+    (cell, methods), plan = request, compared.plan
+    source, results = plan.sources[cell.table], dict[str, dict[str, Any]]()
+    splits, loaded = compared.splits(cell), compared.tables[cell.table]
+    run = SelectionRun(plan.selection(cell), source.dataset, loaded=loaded, custom=plan.custom)
+    run.description, run.splits = source.description, splits
     about = {
         "loss_name": run.loss.name,
-        "n_total": len(schema.features),
+        "n_total": len(run.schema.features),
         "n_train": len(splits.train) + len(splits.mask_validation) + len(splits.model_validation),
         "n_test": len(splits.test),
     }
@@ -77,25 +72,17 @@ def measure(compared: Compared, request: CellRequest) -> dict[str, dict[str, Any
                 train_base_model(run)
         except InputError as error:
             failed = {**about, "sets": [], "error": str(error)}
-            return {name: {**failed, "warned": sorted(of_all)} for name in request.methods}
-    for name in request.methods:
+            return {name: {**failed, "warned": sorted(of_all)} for name in methods}
+    for name in methods:
         with collected_warnings() as of_method:
             outcome: dict[str, Any]
             try:
                 with as_input_error():
-                    outcome = {"sets": _sets(run, name, request.cell, plan), "error": None}
+                    outcome = {"sets": _sets(run, name, cell, plan), "error": None}
             except InputError as error:
                 outcome = {"sets": [], "error": str(error)}
         results[name] = {**about, **outcome, "warned": sorted(of_all | of_method)}
     return results
-
-
-def _untrained(compared: Compared, cell: Cell, splits: Splits) -> SelectionRun:
-    plan, loaded = compared.plan, compared.tables[cell.table]
-    source, custom = plan.sources[cell.table], plan.custom
-    run = SelectionRun(plan.selection(cell), source.dataset, loaded=loaded, custom=custom)
-    run.description, run.splits = source.description, splits
-    return run
 
 
 def _sets(run: SelectionRun, name: str, cell: Cell, plan: Plan) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,12 +11,15 @@ from chaffinch.tasks.comparing import text
 from chaffinch.tasks.comparing.summary import Outcome, Ranking, TableSummary
 from chaffinch.tasks.reporting.charts import (
     ACCENT,
+    HOLLOW,
     INK,
     MUTED,
     PAPER,
+    REFERENCE,
     RULE,
     figure_of,
     markup,
+    plain_ticks,
     scale_sizes,
 )
 from chaffinch.tasks.reporting.text import counted, cut, number
@@ -61,7 +64,7 @@ def losses_chart(table: TableSummary, name: str) -> Markup | None:
             _draw_curve(axes, curve)
             _draw_reference(axes, table.reference)
             axes.set_title(cut(method, _LONGEST_NAME), loc="left", fontsize=10, parse_math=False)
-            axes.yaxis.set_major_formatter(lambda value, _: number(round(value, 12)))
+            plain_ticks(axes.yaxis)
         for axes in panels[len(curves) :]:
             axes.set_visible(False)
         for i, axes in enumerate(panels[: len(curves)]):
@@ -113,7 +116,7 @@ def differences_chart(table: TableSummary, name: str) -> Markup | None:
             _draw_point(axes, difference.mean, place, is_filled=is_decided)
         _name_rows(axes, [outcome for outcome, _ in drawn], table)
         axes.set_xlim(float(seen.min()) - margin, float(seen.max()) + margin)
-        axes.xaxis.set_major_formatter(lambda value, _: number(round(value, 12), "+"))
+        plain_ticks(axes.xaxis, "+")
         axes.set_xlabel("loss less that with all features")
         return markup(figure, label)
 
@@ -184,13 +187,12 @@ def front_chart(table: TableSummary, name: str) -> Markup | None:
         for place, outcome in enumerate(front, 1):
             at = outcome.n_features or 0.0, outcome.mean_loss or 0.0
             axes.plot(*at, "o", color=ACCENT, markersize=15, markeredgecolor=PAPER)
-            axes.annotate(
-                str(place), at, color=PAPER, ha="center", va="center_baseline", fontsize=10
-            )
+            middle: Any = {"ha": "center", "va": "center_baseline"}
+            axes.annotate(str(place), at, color=PAPER, fontsize=10, **middle)
         _draw_reference(axes, table.reference)
         scale_sizes(axes, _whole(_sizes(drawn)), "features")
         axes.margins(y=0.15)
-        axes.yaxis.set_major_formatter(lambda value, _: number(round(value, 12)))
+        plain_ticks(axes.yaxis)
         axes.set_ylabel("mean loss")
         return markup(figure, label)
 
@@ -208,21 +210,16 @@ def _draw_bar(axes: Axes, x: Sequence[float], y: Sequence[float], alpha: float |
 def _draw_reference(axes: Axes, reference: Outcome) -> None:
     """Draw the mean loss of all features as a dashed line."""
     if reference.is_compared:
-        loss = reference.mean_loss or 0.0
-        axes.axhline(loss, color=INK, linewidth=1, linestyle=(0, (4, 3)))
+        axes.axhline(reference.mean_loss or 0.0, **REFERENCE)
 
 
 def _draw_point(axes: Axes, value: float, place: float, *, is_filled: bool) -> None:
-    axes.plot(
-        [value],
-        [place],
-        "o",
-        markersize=7,
-        markerfacecolor=ACCENT if is_filled else PAPER,
-        markeredgecolor=ACCENT,
-        markeredgewidth=1.4,
-        zorder=3,
-    )
+    style: Any = {
+        **HOLLOW,
+        "markerfacecolor": ACCENT if is_filled else PAPER,
+        "markeredgewidth": 1.4,
+    }
+    axes.plot([value], [place], "o", **style, markersize=7, zorder=3)
 
 
 def _name_rows(axes: Axes, outcomes: Sequence[Outcome], table: TableSummary) -> None:
@@ -301,15 +298,10 @@ def _draw_names(axes: Axes, ranking: Ranking, n_lines: int, start: float) -> Non
         axes.plot([rank, rank, side], [0, y, y], color=INK, linewidth=0.8)
         axes.plot([rank], [0], "o", color=ACCENT, markersize=6, markeredgecolor=PAPER)
         named = cut(method, _LONGEST_NAME_OF_RANKS)
-        label = f"{named}  {rank:.2f}" if is_left else f"{rank:.2f}  {named}"
-        axes.text(
-            side - reach / 4 if is_left else side + reach / 4,
-            y,
-            label,
-            ha="right" if is_left else "left",
-            va="center_baseline",
-            parse_math=False,
-        )
+        label, at, ends = f"{rank:.2f}  {named}", side + reach / 4, "left"
+        if is_left:
+            label, at, ends = f"{named}  {rank:.2f}", side - reach / 4, "right"
+        axes.text(at, y, label, ha=ends, va="center_baseline", parse_math=False)
 
 
 def _draw_difference(axes: Axes, difference: float, n_methods: int) -> None:
@@ -318,10 +310,5 @@ def _draw_difference(axes: Axes, difference: float, n_methods: int) -> None:
     end = min(1 + difference, float(n_methods))
     axes.plot([1, end], [y, y], color=MUTED, linewidth=1.2, marker="|", markersize=7)
     longer = ", longer than the axis" if 1 + difference > n_methods else ""
-    axes.text(
-        end + 0.02 * (n_methods - 1),
-        y,
-        f"critical difference {number(difference)}{longer}",
-        color=MUTED,
-        va="center_baseline",
-    )
+    about, right = f"critical difference {number(difference)}{longer}", 0.02 * (n_methods - 1)
+    axes.text(end + right, y, about, color=MUTED, va="center_baseline")

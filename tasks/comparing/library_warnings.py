@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
-from typing import Any, TextIO
+from contextlib import ExitStack, contextmanager
+from typing import Any
 
 from chaffinch.tasks.comparing.plan import Cell, Plan
 from chaffinch.tasks.comparing.text import without_figures
@@ -23,66 +23,47 @@ _IN_WORDS = {
 _NOT_OURS = r"(?!chaffinch\b)"
 
 
-class _WarningCollector:
-    """Collects the warnings of each thread separately; the last thread restores the filters."""
-
-    # the filters belong to the whole process
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._n_listening = 0
-        self._before = warnings.catch_warnings()
-        self._here = threading.local()
-
-    @contextmanager
-    def open(self) -> Iterator[set[str]]:
-        messages: set[str] = set()
-        outer = getattr(self._here, "messages", None)
-        with self._lock:
-            if not self._n_listening:
-                self._listen()
-            self._n_listening += 1
-        self._here.messages = messages
-        try:
-            yield messages
-        finally:
-            self._here.messages = outer
-            with self._lock:
-                self._n_listening -= 1
-                if not self._n_listening:
-                    self._before.__exit__(None, None, None)
-
-    def _listen(self) -> None:
-        self._before = warnings.catch_warnings()
-        self._before.__enter__()
-        shown = warnings.showwarning
-
-        def collect(
-            message: Warning | str,
-            category: type[Warning],
-            filename: str,
-            lineno: int,
-            file: TextIO | None = None,
-            line: str | None = None,
-        ) -> None:
-            messages = getattr(self._here, "messages", None)
-            if messages is not None and issubclass(category, UserWarning | RuntimeWarning):
-                messages.add(_in_words(message, category))
-            else:
-                shown(message, category, filename, lineno, file, line)
-
-        for category in (UserWarning, RuntimeWarning):
-            warnings.filterwarnings("always", category=category, module=_NOT_OURS)
-        # FutureWarning is for developers who call the library
-        warnings.filterwarnings("ignore", category=FutureWarning, module=_NOT_OURS)
-        warnings.showwarning = collect
+# The filters belong to the whole process: the last thread that listens restores them.
+_LOCK, _HERE, _LISTENING = threading.Lock(), threading.local(), ExitStack()
+_n_listening = 0
 
 
-_COLLECTOR = _WarningCollector()
+@contextmanager
+def collected_warnings() -> Iterator[set[str]]:
+    """Collect the warnings of libraries in the block, by this thread, instead of showing them."""
+    global _n_listening
+    outer, messages = getattr(_HERE, "messages", None), set[str]()
+    with _LOCK:
+        if not _n_listening:
+            _LISTENING.enter_context(warnings.catch_warnings())
+            _listen()
+        _n_listening += 1
+    _HERE.messages = messages
+    try:
+        yield messages
+    finally:
+        _HERE.messages = outer
+        with _LOCK:
+            _n_listening -= 1
+            if not _n_listening:
+                _LISTENING.close()
 
 
-def collected_warnings() -> AbstractContextManager[set[str]]:
-    """Collect the warnings of libraries in the block in a set, instead of showing them."""
-    return _COLLECTOR.open()
+def _listen() -> None:
+    shown = warnings.showwarning
+
+    def collect(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        messages = getattr(_HERE, "messages", None)
+        if messages is not None and issubclass(category, UserWarning | RuntimeWarning):
+            messages.add(_in_words(message, category))
+        else:
+            shown(message, category, *where, **more)
+
+    for category in (UserWarning, RuntimeWarning):
+        warnings.filterwarnings("always", category=category, module=_NOT_OURS)
+    # FutureWarning is for developers who call the library
+    warnings.filterwarnings("ignore", category=FutureWarning, module=_NOT_OURS)
+    warnings.showwarning = collect
 
 
 def remarks_of(plan: Plan, measured: Mapping[tuple[Cell, str], Mapping[str, Any]]) -> list[str]:

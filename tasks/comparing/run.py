@@ -315,7 +315,7 @@ def measure_cells(
         cell: tuple(name for name in plan.methods if _stored_result(plan, cell, name, kept) is None)
         for cell in cells
     }
-    requests = [CellRequest(cell, names) for cell, names in lacking.items() if names]
+    requests: list[CellRequest] = [(cell, names) for cell, names in lacking.items() if names]
     n_before = len(cells) - len(requests)
     on_progress("measure_cells", n_before, len(cells))
     if not requests:
@@ -327,7 +327,7 @@ def measure_cells(
         with closing(results):
             for done, (number, result) in enumerate(results, start=1):
                 for name, of_method in result.items():
-                    key = plan.key(requests[number].cell, name)
+                    key = plan.key(requests[number][0], name)
                     with kept.stage(key, key) as writer:
                         writer.result = of_method
                 on_progress("measure_cells", n_before + done, len(cells))

@@ -86,7 +86,8 @@ def _scores(table: str, model: str, rows: Sequence[_Row], planned: Planned) -> S
     failed = np.zeros(shape, dtype=bool)
     errors: dict[tuple[Contender, str], list[int]] = {}
     for row in rows:
-        contender, column = _contender(row), column_of[row["seed"], row["fold"]]
+        contender = Contender(row["method"], row["size"])
+        column = column_of[row["seed"], row["fold"]]
         if contender.method == NONE:
             if row["error"] is None:
                 constants[(column,)] = row
@@ -138,10 +139,6 @@ def _values(rows: Mapping[tuple[int, ...], _Row], shape: tuple[int, ...], name: 
         value = row.get(name)
         values[at] = np.nan if value is None else value
     return values
-
-
-def _contender(row: _Row) -> Contender:
-    return Contender(row["method"], row["size"])
 
 
 @dataclass(frozen=True)
@@ -307,7 +304,10 @@ def summarise_table(
     compared, shared = cells_in_common(scored)
     used = np.where(compared[:, None], shared, scored)
     of_constant = np.isfinite(scores.constant) & (shared | ~shared.any())
-    is_informative = _is_informative(scores)
+    over_constant = paired_difference(scores.losses[0], scores.constant, scores.test_share[0])
+    is_informative = None
+    if over_constant is not None and over_constant.p_value is not None:
+        is_informative = over_constant.mean < 0 and over_constant.p_value <= 1 - CONFIDENCE
     return TableSummary(
         table=scores.table,
         model=scores.model,
@@ -326,14 +326,6 @@ def summarise_table(
             of_constant[None],
         )[0],
     )
-
-
-def _is_informative(scores: Scores) -> bool | None:
-    """Return whether all features are shown to be better than a constant; None if not tested."""
-    difference = paired_difference(scores.losses[0], scores.constant, scores.test_share[0])
-    if difference is None or difference.p_value is None:
-        return None
-    return difference.mean < 0 and difference.p_value <= 1 - CONFIDENCE
 
 
 def cells_in_common(scored: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

@@ -301,7 +301,14 @@ def ranks_of(ranking: Ranking) -> str:
             "takes several tables."
         )
     else:
-        sentence += f"{counted(ranking.n_blocks, 'table')}. {_friedman(ranking)} "
+        some = "There is too little to test whether they differ at all."
+        if ranking.friedman_p is not None:
+            tested = f"(Friedman, p {number(ranking.friedman_p)})"
+            some = f"Some are better than others {tested}."
+            if ranking.friedman_p > 1 - CONFIDENCE:
+                some = f"That any is better than another is not shown {tested}; this holds for "
+                some += "every pair."
+        sentence += f"{counted(ranking.n_blocks, 'table')}. {some} "
         if ranking.critical_difference is None:
             sentence += f"Which of them differ is tested from {FEWEST_TABLES} tables on."
         else:
@@ -323,16 +330,6 @@ def sizes_of(ranking: Ranking) -> str:
     if fewest == most:
         return counted(most, "feature")
     return f"{number(fewest)} to {number(most)} features, by table"
-
-
-def _friedman(ranking: Ranking) -> str:
-    p_value = ranking.friedman_p
-    if p_value is None:
-        return "There is too little to test whether they differ at all."
-    sentence = f"(Friedman, p {number(p_value)})"
-    if p_value <= 1 - CONFIDENCE:
-        return f"Some are better than others {sentence}."
-    return f"That any is better than another is not shown {sentence}; this holds for every pair."
 
 
 def grouped(contenders: Sequence[Contender], everyone: Sequence[Contender]) -> str:
@@ -381,15 +378,11 @@ def gaps_of(summary: Summary) -> list[str]:
                 f"{grouped(few, everyone)}."
             )
         if not is_ranked(table) and table.rivals:
-            sentences.append(f"{heading_of(table)}: not in the ranks, {_why_not_ranked(table)}.")
+            why = "everything failed there" if table.n_failed else "nothing was measured there"
+            if alone := [outcome.contender for outcome in table.outcomes if outcome.n_scored]:
+                why = f"losses are there of {name_of(alone[0], table.contenders)} alone"
+            sentences.append(f"{heading_of(table)}: not in the ranks, since {why}.")
     return sentences
-
-
-def _why_not_ranked(table: TableSummary) -> str:
-    alone = [outcome.contender for outcome in table.outcomes if outcome.n_scored]
-    if alone:
-        return f"since losses are there of {name_of(alone[0], table.contenders)} alone"
-    return "since everything failed there" if table.n_failed else "since nothing was measured there"
 
 
 def _not_reached(summary: Summary) -> Iterator[str]:
@@ -446,20 +439,16 @@ def errors_of(summary: Summary) -> Iterator[str]:
                 n_cells[contender] += n
             others = {error for _, error, _ in errors} - {errors[0][1]}
             such_as = ", for reasons that differ in figures alone, such as" if others else ""
+            fewest, most = min(n_cells.values()), max(n_cells.values())
+            often = f"{number(fewest)} to " * (fewest < most) + counted(most, "cell")
+            often += " each" * (len(n_cells) > 1)
             # without a size the whole method failed, and its sizes are not listed
             whole = {contender.method for contender in n_cells if contender.size is None}
             distinct = [c for c in everyone if c.size is None or c.method not in whole]
             yield (
                 f"{heading_of(table)}: {grouped(list(n_cells), distinct)} failed in "
-                f"{_cells_each(list(n_cells.values()))}{such_as}: {errors[0][1]}"
+                f"{often}{such_as}: {errors[0][1]}"
             )
-
-
-def _cells_each(n_cells: Sequence[int]) -> str:
-    fewest, most = min(n_cells), max(n_cells)
-    if fewest < most:
-        return f"{number(fewest)} to {counted(most, 'cell')} each"
-    return counted(most, "cell") + (" each" if len(n_cells) > 1 else "")
 
 
 @dataclass(frozen=True)
@@ -535,7 +524,10 @@ def _of_rankings(model: str, rankings: Sequence[Ranking]) -> Section:
     """Return the ranks with a model, a column for each size, and their interpretation."""
     by_size = [dict(zip(r.methods, r.mean_ranks, strict=True)) for r in rankings]
     rows = [
-        (cut(method, _LONGEST_NAME), *(_rank(ranks.get(method)) for ranks in by_size))
+        (
+            cut(method, _LONGEST_NAME),
+            *(f"{ranks[method]:.2f}" if method in ranks else NOTHING for ranks in by_size),
+        )
         for method in dict.fromkeys(method for ranks in by_size for method in ranks)
     ]
     sizes = [sizes_of(ranking) for ranking in rankings]
@@ -546,10 +538,6 @@ def _of_rankings(model: str, rankings: Sequence[Ranking]) -> Section:
     else:
         sentences = [f"{size}: {words}" for size, words in zip(sizes, sentences, strict=True)]
     return Section(f"Mean ranks, {model}", [columns, *rows], sentences)
-
-
-def _rank(rank: float | None) -> str:
-    return NOTHING if rank is None else f"{rank:.2f}"
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:

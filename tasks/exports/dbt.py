@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,35 +70,26 @@ def to_dbt(
                 f"{level!r} is no name in dbt: names are letters, digits and underscores; give "
                 "name or table"
             )
-    _check_columns(columns)
-    model = f"{data_set}_features"
-    relation = f"{'ref' if len(levels) == 1 else 'source'}({', '.join(map(repr, levels))})"
-    return {
-        f"{model}.sql": _select(columns, relation),
-        f"{model}.yml": _properties(exported, model, data_set, contract.target.name),
-    }
-
-
-def _check_columns(names: Sequence[str]) -> None:
-    if unsafe := [name for name in names if _UNSAFE.search(name)]:
+    if unsafe := [column for column in columns if _UNSAFE.search(column)]:
         raise InputError(
             f"a dbt model cannot quote the name of column {quoted(unsafe[:1])} safely; rename the "
             "column, and select again"
         )
-
-
-def _select(columns: Sequence[str], relation: str) -> str:
-    names = ",\n".join(f'    {{{{ adapter.quote("{name}") }}}}' for name in columns)
-    return f"select\n{names}\nfrom {{{{ {relation} }}}}\n"
+    quoted_names = ",\n".join(f'    {{{{ adapter.quote("{column}") }}}}' for column in columns)
+    model = f"{data_set}_features"
+    relation = f"{'ref' if len(levels) == 1 else 'source'}({', '.join(map(repr, levels))})"
+    return {
+        f"{model}.sql": f"select\n{quoted_names}\nfrom {{{{ {relation} }}}}\n",
+        f"{model}.yml": _properties(exported, model, data_set, contract.target.name),
+    }
 
 
 def _properties(exported: Former, model: str, data_set: str, target: str) -> str:
     contract = exported.contract
     kinds = {feature.name: feature.kind for feature in contract.kept}
+    made, kept = "Features are made of it.", "A kept feature, {}."
     columns = [
-        {"name": name, "description": f"A kept feature, {kinds[name]}."}
-        if name in kinds
-        else {"name": name, "description": "Features are made of it."}
+        {"name": name, "description": kept.format(kinds[name]) if name in kinds else made}
         for name in contract.columns
     ]
     run = {

@@ -45,13 +45,10 @@ def to_mlflow(run: AnyRun, *, experiment: str | None = None, store: str | Path =
 
     Parameters
     ----------
-    run : SelectionResult, str or Path
-        A result with a folder in a store, the name of a run or one that it was promoted under, or
-        its folder.
+    run, store
+        See `to_dbt`; not a contract alone.
     experiment : str, optional
         Name of the experiment, made if it is missing; by default MLflow's own.
-    store : path or address
-        The store of named runs.
 
     Returns
     -------

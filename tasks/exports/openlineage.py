@@ -34,18 +34,15 @@ def to_openlineage(
 
     Parameters
     ----------
-    run : SelectionResult, str or Path
-        A result, the name of a run in the store or one that it was promoted under, its folder, or
-        a ``selection.json``.
+    run, store
+        See `to_dbt`.
     name : str, optional
-        Name of the data set; by default the one that `run` was promoted under, or that of its
-        table. The job is ``feature_selection.orders``, and its output ``orders_features``.
+        Name of the data set, as in `to_dbt`. The job is ``feature_selection.orders``, and its
+        output ``orders_features``.
     table : str, optional
         Name of the input, such as ``shop.orders``, or its namespace and name, such as
         ``s3://shop/orders.parquet``; by default the data set's name. A run does not keep the
         address of its table.
-    store : path or address
-        The store of named runs.
 
     Returns
     -------
@@ -71,10 +68,11 @@ def to_openlineage(
     dataset_hash = exported.contract.dataset.hash
     key = f"{namespace}\0{data_set}\0{exported.run}\0{dataset_hash}"
     version = versions()["chaffinch"]
+    created = "" if exported.folder is None else exported.in_store.created
     engine = processing_engine_run.ProcessingEngineRunFacet(version=version, name="chaffinch")
     return RunEvent(
         eventType=RunState.COMPLETE,
-        eventTime=_time(exported),
+        eventTime=created or datetime.now(UTC).isoformat(),
         run=Run(str(uuid.uuid5(_IDS, key)), facets={"processing_engine": engine}),
         job=Job(namespace, f"feature_selection.{data_set}"),
         producer=f"https://pypi.org/project/chaffinch/{version}",
@@ -105,11 +103,6 @@ def as_json(event: RunEvent) -> str:
     from openlineage.client.serde import Serde
 
     return str(Serde.to_json(event))
-
-
-def _time(exported: Former) -> str:
-    created = "" if exported.folder is None else exported.in_store.created
-    return created or datetime.now(UTC).isoformat()
 
 
 def _place(table: str, namespace: str) -> tuple[str, str]:

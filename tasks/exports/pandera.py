@@ -33,13 +33,10 @@ def to_pandera(
 
     Parameters
     ----------
-    run : SelectionResult, str or Path
-        A result, the name of a run in the store or one that it was promoted under, its folder, or
-        a ``selection.json``.
+    run, store
+        See `to_dbt`.
     library : {"pandas", "polars"}
         Library of the tables to validate.
-    store : path or address
-        The store of named runs.
 
     Returns
     -------

@@ -121,21 +121,17 @@ def _leaks(leaks: Sequence[str]) -> str:
 
 def _misfit(difference: Difference) -> str:
     """Return how the newer rows do not fit the promoted contract; empty if they do."""
-    if difference.gone:
-        reasons = quoted_with_reasons(difference.gone)
-        return f"features of the promoted set are gone from the newer rows: {reasons}"
-    if difference.target_change:
+    columns = "columns of the promoted contract have"
+    if not difference.gone and difference.target_change:
         return f"the target {difference.target_change}"
-    if difference.emptied:
-        reasons = quoted_with_reasons(difference.emptied)
-        return f"columns of the promoted contract have lost most of their values: {reasons}"
-    if difference.rescaled:
-        scale = "another scale, perhaps another unit"
-        reasons = quoted_with_reasons(difference.rescaled)
-        return f"columns of the promoted contract have {scale}: {reasons}"
-    if difference.unseen:
-        reasons = quoted_with_reasons(difference.unseen)
-        return f"columns of the promoted contract have categories that it does not know: {reasons}"
+    for what, reasons in {
+        "features of the promoted set are gone from the newer rows": difference.gone,
+        f"{columns} lost most of their values": difference.emptied,
+        f"{columns} another scale, perhaps another unit": difference.rescaled,
+        f"{columns} categories that it does not know": difference.unseen,
+    }.items():
+        if reasons:
+            return f"{what}: {quoted_with_reasons(reasons)}"
     return ""
 
 
@@ -151,21 +147,17 @@ def _gain(loss: LossDifference, ends: Interval, *, is_smaller: bool) -> Decision
         measured += f"; it {share_lost}"
     if loss.verdict == "better":
         return Decision("promote", f"its loss is lower: {measured}.")
+    why = "nothing shows that the new set is better"
     if loss.verdict == "as good with fewer columns":
-        return Decision(
-            "keep",
-            "the new set is as good with fewer columns, but only a better one is promoted without "
-            f"a person: {measured}.",
-        )
-    if loss.verdict == "worse":
-        return Decision("keep", f"the new set's loss is higher: {measured}.")
-    if ends[1] < 0:
-        return Decision("keep", f"nothing shows that the new set beats a constant: {measured}.")
-    if is_smaller:
-        return Decision(
-            "keep", f"nothing shows that the new set, though smaller, is as good: {measured}."
-        )
-    return Decision("keep", f"nothing shows that the new set is better: {measured}.")
+        why = "the new set is as good with fewer columns, but only a better one is promoted "
+        why += "without a person"
+    elif loss.verdict == "worse":
+        why = "the new set's loss is higher"
+    elif ends[1] < 0:
+        why = "nothing shows that the new set beats a constant"
+    elif is_smaller:
+        why = "nothing shows that the new set, though smaller, is as good"
+    return Decision("keep", f"{why}: {measured}.")
 
 
 def _harms(difference: Difference, last: Promotion, settings: PromotionSettings) -> Iterator[str]:

@@ -32,19 +32,15 @@ def check_target(histories: Promotions, name: str, target: str, task: str | None
         with suppress(StorageError):
             known = read_contract(histories, entry).target
             break
-    if known is None:
+    if known is None or (known.name == target and task in (None, known.task)):
         return
-    under = "promote it under another name, such as"
-    if known.name != target:
-        raise InputError(
-            f"what is promoted as {name!r} predicts {known.name!r} but this run {target!r}; "
-            f"{under} {other_name(name, target)}"
-        )
-    if task not in (None, known.task):
-        raise InputError(
-            f"what is promoted as {name!r} is a {known.task} of {target!r} but this run a "
-            f"{task}; {under} {other_name(name, task)}"
-        )
+    differs, other = f"predicts {known.name!r} but this run {target!r}", target
+    if known.name == target:
+        differs, other = f"is a {known.task} of {target!r} but this run a {task}", str(task)
+    raise InputError(
+        f"what is promoted as {name!r} {differs}; promote it under another name, such as "
+        f"{other_name(name, other)}"
+    )
 
 
 @dataclass(frozen=True)
@@ -169,12 +165,10 @@ def rollback(name: str, *, reason: str = "", store: str | Path = STORE) -> Promo
 
     Parameters
     ----------
-    name : str
-        Name of the data set.
+    name, store
+        See `promoted`.
     reason : str
         Reason, for the history.
-    store : path or address
-        The store of its promotions.
 
     Returns
     -------

@@ -85,7 +85,8 @@ def _sets(content: ReportContent, alternatives: Mapping[str, Any]) -> Iterator[B
         f"{losses}. {decided}.",
     )
     yield table_of_sets(alternatives, contract.judged_losses.selected)
-    yield folded(features_of_sets(alternatives))
+    copies = alternatives.get("near_copies") or {}
+    yield folded(marks_of_sets("Features of each set", features_of_each(alternatives), copies))
     if known := near_copies_in_words(alternatives):
         yield note(f"{known}.")
     if of_all := joint_proof(alternatives):
@@ -138,15 +139,6 @@ def table_of_sets(alternatives: Mapping[str, Any], chosen_loss: float) -> Table:
     part = part_in_words(judged_on(alternatives)).capitalize()
     columns |= numbers(f"{part} loss", "Less the chosen set's", ends)
     return Table("The sets", columns, rows, 0)
-
-
-def features_of_sets(alternatives: Mapping[str, Any]) -> Table:
-    """Return which sets have each feature; those that most sets have come first."""
-    return marks_of_sets(
-        "Features of each set",
-        features_of_each(alternatives),
-        alternatives.get("near_copies") or {},
-    )
 
 
 def proof(alternatives: Mapping[str, Any], alternative: Mapping[str, Any]) -> str:

@@ -65,9 +65,14 @@ def _in_common(certified: Mapping[str, Any]) -> str:
     return f"{common} in common (tau {tau})"
 
 
-def _highest_bound(certified: Mapping[str, Any]) -> float | None:
-    bounds = [member["share_lost_at_most"] for member in certified["sets"]]
-    return None if None in bounds else max(bounds)
+def _worst(certified: Mapping[str, Any]) -> tuple[str, Mapping[str, Any] | None]:
+    """Return the set with the highest bound and its name; None where bounds are not known."""
+    sets, names = certified["sets"], names_of_sets(certified)
+    if any(member["share_lost_at_most"] is None for member in sets):
+        return "", None
+    place = max(range(len(sets)), key=lambda i: sets[i]["share_lost_at_most"])
+    name = "the chosen set" if names[place] == "chosen" else f"set {names[place]}"
+    return name, sets[place]
 
 
 def _why_not(certified: Mapping[str, Any]) -> str:
@@ -77,22 +82,11 @@ def _why_not(certified: Mapping[str, Any]) -> str:
     if leaks := certified["leaks"]:
         alone = "which alone predicts" if len(leaks) == 1 else "which alone predict"
         return f"there are sets with {quoted(leaks)}, {alone} the target"
-    bound = _highest_bound(certified)
-    if bound is None or bound <= certified["tolerance"]:
+    name, worst = _worst(certified)
+    if worst is None or worst["share_lost_at_most"] <= certified["tolerance"]:
         return "all features are not shown to explain more than a constant"
-    place, worst = _worst(certified)
-    lost = rounded_share(worst["share_lost"])
-    return f"{_name(certified, place)} loses {lost}, and at most {bound_of_share(bound)}"
-
-
-def _worst(certified: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
-    return max(enumerate(certified["sets"]), key=lambda member: member[1]["share_lost_at_most"])
-
-
-def _name(certified: Mapping[str, Any], place: int) -> str:
-    if certified["has_chosen"]:
-        return f"set {place}" if place else "the chosen set"
-    return f"set {place + 1}"
+    bound = bound_of_share(worst["share_lost_at_most"])
+    return f"{name} loses {rounded_share(worst['share_lost'])}, and at most {bound}"
 
 
 def names_of_sets(certified: Mapping[str, Any]) -> list[str]:
@@ -110,10 +104,11 @@ def what_would_help(certified: Mapping[str, Any]) -> str:
     if certified["leaks"]:
         return "Drop what is not known before the target, and put what is on the keep list."
     remedies = ["larger sets (certified_size)", "fewer alternatives", "another quality"]
-    bound, tolerated = _highest_bound(certified), certified["tolerance"]
-    if bound is not None and bound > tolerated and not too_few_units(certified["units"]):
+    worst, tolerated = _worst(certified)[1], certified["tolerance"]
+    bound = 0.0 if worst is None else worst["share_lost_at_most"]
+    if worst is not None and bound > tolerated and not too_few_units(certified["units"]):
         remedies.insert(0, f"a tolerance of {bound_of_share(bound)}")
-        lost = _worst(certified)[1]["share_lost"]
+        lost = worst["share_lost"]
         # the distance of the bound falls with the square root of the rows
         if lost < tolerated:
             times = ((bound - lost) / (tolerated - lost)) ** 2

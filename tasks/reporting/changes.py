@@ -149,9 +149,15 @@ def summarise_promotion(promoted: Mapping[str, Any]) -> str:
         return f"Nothing to compare with: nothing was promoted {under}."
     then, now = promoted["then"], promoted["now"]
     where = "on the same table" if promoted["is_same_table"] else "on other rows, not comparable"
-    sentences = [*_features_in_words(promoted), f"{_losses_in_words(then, now)}, {where}"]
-    if promoted["drift"]:
-        sentences.append(_drift_in_words(promoted["drift"]))
+    loss, before = (loss_in_words(run["loss_name"]) for run in (now, then))
+    of_then = "" if loss == before else f" by {before}"
+    is_and_was = f"{loss[0].upper()}{loss[1:]} is {number(now['loss'])} and was "
+    is_and_was += f"{number(then['loss'])}{of_then}"
+    sentences = [*_features_in_words(promoted), f"{is_and_was}, {where}"]
+    if drift := promoted["drift"]:
+        moved = shorten_list(moved_columns(drift), _NAMED_IN_BRIEF)
+        none = f"none of {counted(len(drift), 'column')}"
+        sentences.append(f"The distribution changed of {moved if moved_columns(drift) else none}")
     elif promoted["why_no_drift"]:
         sentences.append(f"Drift was not measured: {promoted['why_no_drift']}")
     sentences += _misfits_in_words(promoted)
@@ -178,21 +184,6 @@ def _misfits_in_words(promoted: Mapping[str, Any]) -> list[str]:
     """Return how the newer rows do not fit the promoted contract; runs before 0.2 say nothing."""
     misfits = promoted.get("misfits", {})
     return [f"{what}: {quoted_with_reasons(columns)}" for what, columns in misfits.items()]
-
-
-def _losses_in_words(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    name, before = (loss_in_words(run["loss_name"]) for run in (now, then))
-    of_then = "" if name == before else f" by {before}"
-    return (
-        f"{name[0].upper()}{name[1:]} is {number(now['loss'])} and was {number(then['loss'])}"
-        f"{of_then}"
-    )
-
-
-def _drift_in_words(drift: Sequence[Mapping[str, Any]]) -> str:
-    if not (moved := moved_columns(drift)):
-        return f"The distribution changed of none of {counted(len(drift), 'column')}"
-    return f"The distribution changed of {shorten_list(moved, _NAMED_IN_BRIEF)}"
 
 
 def moved_columns(drift: Sequence[Mapping[str, Any]]) -> list[str]:

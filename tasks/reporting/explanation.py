@@ -215,7 +215,11 @@ def predictions(content: ReportContent) -> Iterator[Block]:
     figures, contract = content.explanation["predictions"], content.contract
     part = judged_part(contract)
     if "true" in figures:
-        yield Pair([Figure(_scatter_chart(figures), _scatter_caption(figures, contract, part))])
+        n, shown = contract.dataset.rows_by_part[contract.judged_on], len(figures["true"])
+        which = f"The {number(n)}" if shown == n else f"{number(shown)} of the {number(n)}"
+        caption = f"{which} {part} rows: {contract.target.name} against its prediction with the "
+        caption += "selected features. On the line both are equal."
+        yield Pair([Figure(_scatter_chart(figures), caption)])
     elif "calibration" in figures:
         yield Pair(_binary_charts(figures, contract, part))
     elif "confusion" in figures:
@@ -237,16 +241,6 @@ def predictions(content: ReportContent) -> Iterator[Block]:
         )
         yield Table("Most confused", columns, rows)
     yield note("No decision uses these figures.")
-
-
-def _scatter_caption(figures: Mapping[str, Any], contract: Contract, part: str) -> str:
-    n = contract.dataset.rows_by_part[contract.judged_on]
-    shown = len(figures["true"])
-    which = f"The {number(n)}" if shown == n else f"{number(shown)} of the {number(n)}"
-    return (
-        f"{which} {part} rows: {contract.target.name} against its prediction with the "
-        "selected features. On the line both are equal."
-    )
 
 
 def _scatter_chart(figures: Mapping[str, Any]) -> Markup:

@@ -148,7 +148,7 @@ def _table_of(content: ReportContent, caption: str, columns: Sequence[ColumnReas
             column.column,
             column.why,
             *([bound_of_share(column.price)] if has_prices else ()),
-            *(_figure(of.get(column.column)) for of in evidence.values()),
+            *(plain(of.get(column.column)) for of in evidence.values()),
             *([bound_of_share(column.cut_loses_at_most)] if has_cuts else ()),
             *([number(column.association)] if has_associations else ()),
             *([_values(column)] if has_values else ()),
@@ -235,10 +235,6 @@ def _ranks(content: ReportContent) -> dict[str, str]:
     ranks = {name: "kept as asked" if name in keep_list else first for name in last}
     of_removed = {name: rank for name, rank in ranks_of(content).items() if name not in ranks}
     return ranks | {name: number(rank) for name, rank in of_removed.items()}
-
-
-def _figure(value: str | float | None) -> str:
-    return value if isinstance(value, str) else number(value)
 
 
 def _values(column: ColumnReason) -> str:

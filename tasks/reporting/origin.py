@@ -25,26 +25,6 @@ def warnings(content: ReportContent) -> Iterator[Block]:
         yield note(f"{text[:1].upper()}{text[1:]}.")
 
 
-def data(content: ReportContent) -> Iterator[Block]:
-    if made := made_of_earlier_rows(content.contract.settings):
-        yield note(made)
-    yield folded(profile(content), is_open=False)
-
-
-def how_tuned(content: ReportContent) -> Iterator[Block]:
-    yield folded(tuning(content))
-
-
-def how_to_repeat_it(content: ReportContent) -> Iterator[Block]:
-    yield origins(content)
-    yield folded(settings(content), is_open=False)
-    yield folded(versions(content), is_open=False)
-
-
-def time(content: ReportContent) -> Iterator[Block]:
-    yield seconds(content)
-
-
 _PROFILE: dict[str, Kind] = {
     **{"role": "text", "type": "text"},
     **numbers("missing", "distinct", "minimum", "mean", "maximum", "standard_deviation"),
@@ -52,21 +32,24 @@ _PROFILE: dict[str, Kind] = {
 }
 
 
-def profile(content: ReportContent) -> Table:
+def data(content: ReportContent) -> Iterator[Block]:
+    asked = content.contract.settings
+    if made := made_of_earlier_rows(asked):
+        yield note(made)
     rows = [
         (str(column.get("name")), *(plain(column.get(key)) for key in _PROFILE))
         for column in content.profile
     ]
     columns: dict[str, Kind] = {"Column": "name"}
-    columns |= {_words(key).capitalize(): kind for key, kind in _PROFILE.items()}
-    asked = content.contract.settings
+    columns |= {key.replace("_", " ").capitalize(): kind for key, kind in _PROFILE.items()}
     is_made = asked.get("history") or asked["columns"].get("dates") == "parts"
     made = ", with what is made of them" if is_made else ""
     caption = f"Columns of the table{made} ({number(len(rows))})"
-    return Table(caption, columns, rows, file="profile.json", is_sortable=True)
+    table = Table(caption, columns, rows, file="profile.json", is_sortable=True)
+    yield folded(table, is_open=False)
 
 
-def tuning(content: ReportContent) -> Table:
+def how_tuned(content: ReportContent) -> Iterator[Block]:
     losses = [candidate["loss"] for candidate in content.tuning]
     scored = [i for i, loss in enumerate(losses) if loss is not None]
     best = min(scored, key=lambda i: losses[i], default=None)
@@ -75,10 +58,10 @@ def tuning(content: ReportContent) -> Table:
         for i, (candidate, loss) in enumerate(zip(content.tuning, losses, strict=True))
     ]
     columns: dict[str, Kind] = {"Hyper-parameters": "name", **numbers("Cross-validated loss")}
-    return Table("Hyper-parameters tried", {**columns, "Choice": "text"}, rows, best)
+    yield folded(Table("Hyper-parameters tried", {**columns, "Choice": "text"}, rows, best))
 
 
-def origins(content: ReportContent) -> Table:
+def how_to_repeat_it(content: ReportContent) -> Iterator[Block]:
     contract = content.contract
     dataset, target, model = contract.dataset, contract.target, contract.model
     rows = [
@@ -92,25 +75,17 @@ def origins(content: ReportContent) -> Table:
         ("Model parameters", plain(model.parameters)),
         ("Seed", str(contract.seed)),
     ]
-    return Table("What the result was made from", {"What": "text", "Value": "name"}, rows)
+    yield Table("What the result was made from", {"What": "text", "Value": "name"}, rows)
+    settings = list(flattened(as_used(contract.settings)))
+    columns: dict[str, Kind] = {"Setting": "text", "Value": "name"}
+    yield folded(Table("Settings", columns, settings), is_open=False)
+    versions, columns = list(contract.versions.items()), {"Package": "text", "Version": "text"}
+    yield folded(Table("Versions", columns, versions), is_open=False)
 
 
-def settings(content: ReportContent) -> Table:
-    rows = list(flattened(as_used(content.contract.settings)))
-    return Table("Settings", {"Setting": "text", "Value": "name"}, rows)
-
-
-def versions(content: ReportContent) -> Table:
-    rows = list(content.contract.versions.items())
-    return Table("Versions", {"Package": "text", "Version": "text"}, rows)
-
-
-def seconds(content: ReportContent) -> Table:
-    """Return the duration of every stage before the report, and of all of them."""
+def time(content: ReportContent) -> Iterator[Block]:
+    """Yield the duration of every stage before the report, and of all of them."""
     rows = [(title_of(stage), f"{taken:,.2f}") for stage, taken in content.seconds.items()]
     rows.append(("all of these", f"{sum(content.seconds.values()):,.2f}"))
-    return Table("Seconds per stage", {"Stage": "text", "Seconds": "number"}, rows, len(rows) - 1)
-
-
-def _words(key: str) -> str:
-    return key.replace("_", " ")
+    columns: dict[str, Kind] = {"Stage": "text", "Seconds": "number"}
+    yield Table("Seconds per stage", columns, rows, len(rows) - 1)

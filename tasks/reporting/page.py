@@ -153,6 +153,8 @@ def report_of(content: ReportContent) -> Report:
     verdict, part = content.contract.comparison.verdict, content.contract.judged_on
     if verdict not in _MEANING:
         raise ValueError(f"verdict must be one of {', '.join(_MEANING)} but is {verdict!r}")
+    since, changed = "Since the former run", content.changes
+    contract = to_json(content.contract.to_dict())
     return Report(
         run=content.run,
         title=title_of(content),
@@ -163,9 +165,12 @@ def report_of(content: ReportContent) -> Report:
         tiles=_tiles(content),
         about_the_figures=_about_the_figures(content),
         summary=list(_summary(content)),
-        change=_change(content),
+        change=None if changed is None else [Link(since, since), f": {changed['sentence']}"],
         columns=columns_of(content),
-        files=_files(content),
+        files={
+            "Kept features (CSV)": ("features.csv", "text/csv", kept_as_csv(content).encode()),
+            "Contract (JSON)": ("selection.json", "application/json", contract),
+        },
         sections=[made for made in _sections(content) if made.blocks],
     )
 
@@ -231,14 +236,6 @@ def _summary(content: ReportContent) -> Iterator[tuple[list[str | Link], list[st
         yield [Link(since, since) if promoted["run"] else since], [brief, *command]
 
 
-def _change(content: ReportContent) -> list[str | Link] | None:
-    """Return what a reselection changed; None for another method."""
-    if content.changes is None:
-        return None
-    since = "Since the former run"
-    return [Link(since, since), f": {content.changes['sentence']}"]
-
-
 def _tiles(content: ReportContent) -> list[tuple[str, str, str]]:
     """Return the figures of the first screen: name, with the kept features, and with all."""
     contract = content.contract
@@ -254,15 +251,6 @@ def _tiles(content: ReportContent) -> list[tuple[str, str, str]]:
         kept,
         *((name, ours, f"{with_all} with all") for name, (ours, with_all) in pairs.items()),
     ]
-
-
-def _files(content: ReportContent) -> dict[str, tuple[str, str, bytes]]:
-    """Return files to download from the page, by label."""
-    contract = to_json(content.contract.to_dict())
-    return {
-        "Kept features (CSV)": ("features.csv", "text/csv", kept_as_csv(content).encode()),
-        "Contract (JSON)": ("selection.json", "application/json", contract),
-    }
 
 
 def _meaning(content: ReportContent, part: str) -> str:

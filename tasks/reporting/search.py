@@ -223,7 +223,8 @@ def _masks(content: ReportContent, masks: Sequence[MaskStep]) -> Iterator[Block]
     )
     if content.method == "particle_swarm":
         yield note("A step is a generation, and its mask the best so far.")
-    yield folded(table_of_masks(masks))
+    rows = [(number(step), number(size), number(loss)) for step, size, loss in masks]
+    yield folded(Table("Masks found", numbers("Step", "Features", "Mask-validation loss"), rows))
 
 
 def _ranking(content: ReportContent) -> Iterator[Block]:
@@ -234,9 +235,12 @@ def _ranking(content: ReportContent) -> Iterator[Block]:
         yield paragraph("The features were ranked by ", method, ranked)
         chart = elimination_chart_of(content)
         if content.sizes is not None and chart is not None:
-            rows = "on the rows that a fold holds out"
-            yield Figure(chart, f"The mean loss of refitted models at each size, {rows}.")
-            yield folded(cross_validated(content.sizes))
+            where = "on the rows that a fold holds out"
+            yield Figure(chart, f"The mean loss of refitted models at each size, {where}.")
+            keys = ("n_features", "loss", "standard_error")
+            rows = [[number(size[key]) for key in keys] for size in content.sizes]
+            headings = numbers("Features", "Mean loss over the folds", "Standard error")
+            yield folded(Table("Cross-validated sizes", headings, rows))
     else:
         chosen = ""
         if lowest is not None:
@@ -298,15 +302,6 @@ def _elimination(content: ReportContent) -> Iterator[Block]:
     yield Definitions(words)
 
 
-def cross_validated(sizes: Sequence[Mapping[str, Any]]) -> Table:
-    rows = [
-        (number(size["n_features"]), number(size["loss"]), number(size["standard_error"]))
-        for size in sizes
-    ]
-    columns = numbers("Features", "Mean loss over the folds", "Standard error")
-    return Table("Cross-validated sizes", columns, rows)
-
-
 def sizes_of_the_curve(sizes: Sequence[Mapping[str, Any]], chosen: int, tolerance: float) -> Table:
     """Return the sizes of a cross-fitted method, with what each loses beside all features."""
     rows = [
@@ -343,11 +338,6 @@ def _choice(size: Mapping[str, Any], chosen: int, tolerance: float) -> str:
         return "chosen"
     bound = size.get("share_lost_at_most")
     return f"within {share(tolerance)}" if bound is not None and bound <= tolerance else ""
-
-
-def table_of_masks(masks: Sequence[MaskStep]) -> Table:
-    rows = [(number(step), number(size), number(loss)) for step, size, loss in masks]
-    return Table("Masks found", numbers("Step", "Features", "Mask-validation loss"), rows)
 
 
 def rounds_of_masking(rounds: Sequence[Mapping[str, Any]]) -> Table:

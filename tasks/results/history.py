@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from chaffinch.errors import InputError, StorageError
 from chaffinch.storage.column_names import nearest
 from chaffinch.storage.runs.decisions import noted_decision
-from chaffinch.storage.runs.promotions import Promotion
+from chaffinch.storage.runs.promotions import Promotion, Promotions
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources.data_set_name import name_of_table
 from chaffinch.tasks.contract import Contract
@@ -124,15 +124,7 @@ def history_of(store: Store, most: int | None = None) -> History:
 
     What cannot be read is named.
     """
-    promotions: dict[str, tuple[Promotion, ...]] = {}
-    damage: dict[str, str] = {}
-    for name in store.promotions.names():
-        try:
-            promotions[name] = entries = store.promotions.history(name)
-            if entries:
-                read_contract(store.promotions, entries[-1])
-        except (StorageError, InputError) as error:
-            damage[name] = str(error)
+    promotions, damage = read_promotions(store.promotions)
     put_in_use = {
         entry.run: (name, entry.promoted) for name, of in promotions.items() for entry in of
     }
@@ -146,6 +138,22 @@ def history_of(store: Store, most: int | None = None) -> History:
         name, when = put_in_use.get(row.run, (known, ""))
         named.append(replace(row, data_set=name, promoted=when, is_in_use=row.run in in_use))
     return History(str(store).rpartition("/")[2], tuple(named), promotions, damage)
+
+
+def read_promotions(
+    histories: Promotions,
+) -> tuple[dict[str, tuple[Promotion, ...]], dict[str, str]]:
+    """Return the promotions of each data set, and why what is in use cannot be read."""
+    promotions: dict[str, tuple[Promotion, ...]] = {}
+    damage: dict[str, str] = {}
+    for name in histories.names():
+        try:
+            promotions[name] = entries = histories.history(name)
+            if entries:
+                read_contract(histories, entries[-1])
+        except (StorageError, InputError) as error:
+            damage[name] = str(error)
+    return promotions, damage
 
 
 def _name_of(source: str) -> str:

@@ -220,10 +220,6 @@ def _as_table(array: Any, features: Sequence[str]) -> pa.Table:
     return pa.table([*columns_of(array)], names=features)
 
 
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
-
-
 def check_there(features: Sequence[str], columns: Sequence[str]) -> None:
     """Raise InputError for a table that lacks features of a model."""
     there = set(columns)
@@ -297,7 +293,9 @@ def typed_feature(source: pa.Table, name: str, categories: Sequence[str] | None)
     except InputError as error:
         raise _unlike_training(error, name, categories is not None) from error
     column = typed.column(0)
-    was_number = pa.types.is_dictionary(column.type) and _is_number(source.column(name).type)
+    kind = source.column(name).type
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    was_number = pa.types.is_dictionary(column.type) and is_number
     if was_number and (alike := alike_categories(categories_of(column), categories or ())):
         raise InputError(
             f"column {name!r} holds numbers, which cannot tell {quoted(alike)} apart as in "

@@ -224,7 +224,11 @@ class SelectionResult:
         import pandas as pd
 
         kept = f"{len(self.features)} of {len(self.candidates)} features kept"
-        table, tables = self.to_frame(), [self._metrics_frame()] if self.metrics else []
+        tables, names = [], ("all_features", "selected", "constant")
+        if self.metrics:
+            rows = [(name, *map(metric.get, names)) for name, metric in self.metrics.items()]
+            tables.append(pd.DataFrame(rows, columns=["metric", *names]))
+        table = self.to_frame()
         table = table[table["kept"]].drop(columns="kept")
         if (importance := self.importance) is not None:
             price = importance.set_index("feature")["price"]
@@ -233,13 +237,6 @@ class SelectionResult:
         if prices := prices_of(self):
             tables.append(pd.DataFrame(prices.rows, columns=[*prices.columns]))
         return as_html(kept, [self.verdict], *tables, warnings=self.warnings, notes=self.notes)
-
-    def _metrics_frame(self) -> pd.DataFrame:
-        import pandas as pd
-
-        names = ("all_features", "selected", "constant")
-        rows = [(name, *map(metric.get, names)) for name, metric in self.metrics.items()]
-        return pd.DataFrame(rows, columns=["metric", *names])
 
     # New lists: pandas takes a tuple for a single name, and a user may change a list.
     @property

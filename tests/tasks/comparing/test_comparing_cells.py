@@ -11,7 +11,7 @@ import pytest
 from chaffinch.errors import InputError
 from chaffinch.methods import Pefs
 from chaffinch.tasks.comparing import cells
-from chaffinch.tasks.comparing.cells import CellRequest, Compared, as_table, measure
+from chaffinch.tasks.comparing.cells import Compared, as_table, measure
 from chaffinch.tasks.comparing.plan import Cell
 from chaffinch.tasks.comparing.settings import ComparisonSettings
 from chaffinch.tasks.methods import pefs
@@ -51,7 +51,7 @@ def numbers(n: int, d: int, seed: int = 0) -> pd.DataFrame:
 
 
 def everything(compared: Compared, cell: Cell) -> dict[str, dict]:
-    return measure(compared, CellRequest(cell, compared.plan.methods))
+    return measure(compared, (cell, compared.plan.methods))
 
 
 def selected(results: dict[str, dict]) -> dict[str, list]:
