@@ -118,10 +118,7 @@ def name_in_title(data: str) -> str:
 
 
 def shown_as(source: Source, promotion: PromotionSettings | None = None) -> str:
-    """Return the name that a run and its artifacts have for its data set.
-
-    That is the name of its promotions, if there is any, or the table's without its endings.
-    """
+    """Return the name of a run's data set: that of its promotions, or its table's."""
     if promotion is not None and promotion.name:
         return promotion.name
     try:

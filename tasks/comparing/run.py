@@ -339,10 +339,7 @@ def measure_cells(
 
 
 def conclude(plan: Plan, store: Store, run: Run) -> None:
-    """Write the table of results and the report.
-
-    If every measurement failed, only the errors are written.
-    """
+    """Write the table of results and the report, or the errors if every measurement failed."""
     kept = store.cells
     measured = {
         (cell, name): record.result

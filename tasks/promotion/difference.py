@@ -221,10 +221,7 @@ def difference(
 def difference_of(
     before: Former, after: Former, store: Store, confidence: float = CONFIDENCE
 ) -> Difference:
-    """Return what differs between two contracts that were read; see `difference`.
-
-    `confidence` is that of the interval and the verdict of the losses.
-    """
+    """Return what differs between two contracts, with losses at a confidence; see `difference`."""
     _check_targets(before, after)
     first, second = before.contract.types, after.contract.types
     gained = tuple(name for name in second if name not in first)
@@ -351,10 +348,7 @@ def _loss_difference(
     new: Sequence[str],
     confidence: float,
 ) -> LossDifference:
-    """Refit the first set, and compare it with the run's on the rows that judged the run.
-
-    `new` are features of `after` that were no candidates of the first set.
-    """
+    """Compare the first set, refitted, with the run's; `new` were no candidates of the first."""
     if not before:
         raise InputError("no feature of the first set is left in the newer rows")
     judge = judge_of(run)

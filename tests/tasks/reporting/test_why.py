@@ -218,9 +218,7 @@ def test_groups_that_leave_first_say_why() -> None:
 def test_a_dropped_feature_names_the_kept_one_that_is_associated_with_it() -> None:
     why = said(explained(synthetic(numbered(6), 2)))
     assert why["feature 0"].endswith("; 'feature 5', which is kept, is like it (association 0.90).")
-    assert why["feature 5"].startswith(
-        "Masked, it changes the loss by +0.5 [+0.25, +1]; "
-    )  # of earlier releases, which had no prices
+    assert why["feature 5"].startswith("Masked, it changes the loss by +0.5 [+0.25, +1]; ")
 
 
 def test_a_kept_column_has_one_price_with_one_interval_everywhere(why, result, tmp_path) -> None:
