@@ -40,7 +40,6 @@ from chaffinch.tasks.promotion.promote import (
     check_target,
     compare_with_promoted,
     default_name,
-    lines_against,
     note_need,
     promote_by,
     why_needed,
@@ -124,7 +123,7 @@ def _concluded(
         return str(error)
     _send_events(name, run)  # events of a promotion that was killed
     against = as_task(against_promoted)(run, name, GATE_CONFIDENCE)
-    differs = lines_against(against)
+    differs = against.lines
     last = against.history[-1] if against.history else None
     leaks = result.contract.comparison.leaks
     decision = decide(against.difference, last, promotion, leaks)

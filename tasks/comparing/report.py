@@ -24,7 +24,7 @@ from chaffinch.tasks.reporting.section import (
     paragraph,
     section,
 )
-from chaffinch.tasks.reporting.text import NOTHING, counted, interval, listed, number, share
+from chaffinch.tasks.reporting.text import NOTHING, counted, listed, number, share
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.statistics.metrics import METRICS
 from chaffinch.tasks.statistics.paired_tests import FEWEST_PAIRS
@@ -258,7 +258,7 @@ def verdicts(table: TableSummary) -> Table:
             number(outcome.n_features),
             str(outcome.verdict).replace(" ", "\N{NO-BREAK SPACE}"),
             text.reason_of(outcome, table),
-            *_difference(outcome),
+            *text.difference_of(outcome),
         )
         for outcome in by_verdict
     ]
@@ -272,7 +272,7 @@ def figures(table: TableSummary) -> Table:
         (
             *_named(outcome),
             *map(number, (outcome.n_features, outcome.mean_loss, outcome.deviation)),
-            *_stability(outcome),
+            *text.stability_of(outcome),
             _seconds(outcome.selection_seconds),
             _seconds(outcome.training_seconds),
             number(outcome.n_scored),
@@ -319,23 +319,6 @@ def front(table: TableSummary) -> Table:
 def _named(outcome: Outcome) -> tuple[str, str]:
     contender = outcome.contender
     return text.method_of(contender), number(contender.size)
-
-
-def _difference(outcome: Outcome) -> tuple[str, str]:
-    difference = outcome.difference
-    if difference is None:
-        return NOTHING, NOTHING
-    ends = NOTHING if difference.interval is None else interval(difference.interval)
-    return number(difference.mean, "+"), ends
-
-
-def _stability(outcome: Outcome) -> tuple[str, str]:
-    stability = outcome.stability
-    if stability is None:
-        return NOTHING, NOTHING
-    ends = stability.interval
-    shown = NOTHING if ends is None else f"[{ends[0]:.2f}, {ends[1]:.2f}]"
-    return f"{stability.value:.2f}", shown
 
 
 def _seconds(seconds: float | None) -> str:

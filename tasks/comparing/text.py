@@ -79,6 +79,23 @@ def without_figures(text: str) -> str:
     return _QUOTED_OR_FIGURE.sub(lambda match: match[1] or "#", text)
 
 
+def difference_of(outcome: Outcome) -> tuple[str, str]:
+    """Return the difference to all features and its interval."""
+    difference = outcome.difference
+    if difference is None:
+        return NOTHING, NOTHING
+    return number(difference.mean, "+"), interval(difference.interval)
+
+
+def stability_of(outcome: Outcome) -> tuple[str, str]:
+    """Return the stability of the sets and its interval."""
+    if (stability := outcome.stability) is None:
+        return NOTHING, NOTHING
+    ends = stability.interval
+    shown = NOTHING if ends is None else f"[{ends[0]:.2f}, {ends[1]:.2f}]"
+    return f"{stability.value:.2f}", shown
+
+
 def heading_of(table: TableSummary) -> str:
     return f"{table.table}, {table.model}"
 
@@ -499,17 +516,15 @@ def _of_table(table: TableSummary) -> Section:
 
 
 def _row(outcome: Outcome, everyone: Sequence[Contender]) -> tuple[str, ...]:
-    difference, stability = outcome.difference, outcome.stability
     seconds = (outcome.selection_seconds or 0) + (outcome.training_seconds or 0)
     return (
         cut(name_of(outcome.contender, everyone), _LONGEST_NAME),
         number(outcome.n_features),
         number(outcome.mean_loss),
         number(outcome.deviation),
-        NOTHING if difference is None else number(difference.mean, "+"),
-        NOTHING if difference is None or not difference.interval else interval(difference.interval),
+        *difference_of(outcome),
         outcome.verdict or NOTHING,
-        NOTHING if stability is None else f"{stability.value:.2f}",
+        stability_of(outcome)[0],
         f"{seconds:,.2f}" if outcome.n_scored else NOTHING,
     )
 

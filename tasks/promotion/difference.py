@@ -6,7 +6,7 @@ are scored on the rows that judged that run, so that only the sets differ.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,13 +17,13 @@ from chaffinch.errors import InputError, StorageError
 from chaffinch.storage.column_names import quoted, quoted_with_reasons
 from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.storage.runs.store import Run, Store
-from chaffinch.tasks.contract import Contract, Target
+from chaffinch.tasks.contract import Target
 from chaffinch.tasks.data.reselection_fit import other_classes
 from chaffinch.tasks.pipeline.judge import Judge, judge_of, predicted
 from chaffinch.tasks.pipeline.run import may_be_own_estimator
 from chaffinch.tasks.pipeline.selection_run import SelectionRun, StageResults
 from chaffinch.tasks.pipeline.stage import stage_key
-from chaffinch.tasks.reporting.text import interval, listed, number, share, visible
+from chaffinch.tasks.reporting.text import counted, interval, listed, number, share, visible
 from chaffinch.tasks.results.previous_run import Former, read_former
 from chaffinch.tasks.results.result import SelectionResult
 from chaffinch.tasks.selection.core import Floats
@@ -222,7 +222,12 @@ def difference_of(
     before: Former, after: Former, store: Store, confidence: float = CONFIDENCE
 ) -> Difference:
     """Return what differs between two contracts, with losses at a confidence; see `difference`."""
-    _check_targets(before, after)
+    targets = [known.contract.target for known in (before, after)]
+    if targets[0].name != targets[1].name:
+        raise InputError(
+            f"{before.run or 'the first contract'} predicts {targets[0].name!r} but "
+            f"{after.run or 'the second'} {targets[1].name!r}; name two of one target"
+        )
     first, second = before.contract.types, after.contract.types
     gained = tuple(name for name in second if name not in first)
     lost = tuple(name for name in first if name not in second)
@@ -233,7 +238,11 @@ def difference_of(
     run, why_no_run = None, why_no_newer
     if newer is not None:
         run, why_no_run = _attempt(lambda: _run_to_refit(after, newer))
-    gone = _gone(before.contract, after.contract, run)
+    kinds = {feature.name: feature.kind for feature in after.contract.kept}  # of a contract alone
+    categories: Mapping[str, Collection[str]] = after.contract.categories
+    if run is not None:
+        kinds, categories = run.kinds, run.description.categories
+    gone = before.contract.gone_from(after.contract, kinds, categories)
     loss, why_no_loss = None, "both keep the same features"
     if gained or lost or gone:
         loss, why_no_loss = None, why_no_run
@@ -258,7 +267,7 @@ def difference_of(
         lost=lost,
         share_changed=(len(gained) + len(lost)) / len(either),
         gone=gone,
-        target_change=_target_change(before.contract.target, after.contract.target),
+        target_change=_target_change(*targets),
         leaks=leaks,
         new_leaks=tuple(name for name in leaks if name not in known_leaks),
         loss=loss,
@@ -274,15 +283,6 @@ def _attempt(make: Callable[[], Made]) -> tuple[Made | None, str]:
         return make(), ""
     except (InputError, StorageError) as error:
         return None, str(error)
-
-
-def _check_targets(before: Former, after: Former) -> None:
-    first, second = (known.contract.target.name for known in (before, after))
-    if first != second:
-        raise InputError(
-            f"{before.run or 'the first contract'} predicts {first!r} but "
-            f"{after.run or 'the second'} {second!r}; name two of one target"
-        )
 
 
 def _target_change(before: Target, after: Target) -> str:
@@ -332,13 +332,6 @@ def _run_to_refit(known: Former, table: Dataset) -> SelectionRun:
             "store does not hold, so that nothing can be refitted"
         )
     return run
-
-
-def _gone(before: Contract, after: Contract, run: SelectionRun | None) -> dict[str, str]:
-    if run is not None:
-        return before.gone_from(after, run.kinds, run.description.categories)
-    kinds = {feature.name: feature.kind for feature in after.kept}  # all that a contract has
-    return before.gone_from(after, kinds, after.categories)
 
 
 def _loss_difference(
@@ -451,13 +444,13 @@ def lines_of_difference(difference: Difference) -> list[str]:
 def _features_line(difference: Difference) -> str:
     if not (difference.gained or difference.lost):
         by_name = " by name" * bool(difference.gone)
-        return f"Both keep the same {_counted(difference.n_after)}{by_name}."
+        return f"Both keep the same {counted(difference.n_after, 'feature')}{by_name}."
     changed = len(difference.gained) + len(difference.lost)
     either = difference.n_before + len(difference.gained)
     gained, lost = (listed(map(visible, of)) for of in (difference.gained, difference.lost))
     return (
         f"Gained: {gained}. Lost: {lost}. "
-        f"Changed: {number(changed)} of the {_counted(either)} of either, "
+        f"Changed: {number(changed)} of the {counted(either, 'feature')} of either, "
         f"{share(round(difference.share_changed, 3))}."
     )
 
@@ -468,7 +461,7 @@ def _loss_line(difference: Difference, loss: LossDifference) -> str:
         former = f"what is left of the former {number(difference.n_before)}"
     text = (
         f"Refitted on the newer rows, the loss ({loss_in_words(loss.name)}) is "
-        f"{number(loss.after)} with the new {_counted(difference.n_after)} against "
+        f"{number(loss.after)} with the new {counted(difference.n_after, 'feature')} against "
         f"{number(loss.before)} with {former}; "
         f"difference {number(loss.difference, '+')}, "
     ) + (
@@ -496,18 +489,9 @@ def _describe_drift(drift: FeatureDrift) -> str:
         about.append(f"missing {share(drift.missing_before)}, now {share(drift.missing_after)}")
     if min(drift.values_before, drift.values_after) < FEWEST_UNITS:
         about.append(f"of {number(drift.values_before)} values, now {number(drift.values_after)}")
-    text = f"{visible(drift.feature)} {_describe_distance(drift.distance)}"
+    distance, shown = drift.distance, number(drift.distance)
+    if distance is not None and 0 < distance < 1:  # nothing is rounded to 0 or 1
+        shown = number(round(distance, 3))
+        shown = "under 0.001" if distance < 0.001 else "over 0.999" if distance > 0.999 else shown
+    text = f"{visible(drift.feature)} {shown}"
     return f"{text} ({'; '.join(about)})" if about else text
-
-
-def _describe_distance(distance: float | None) -> str:
-    """Return a distance to three digits; nothing is rounded to 0 or 1."""
-    if distance is None or distance in (0, 1):
-        return number(distance)
-    if distance < 0.001:
-        return "under 0.001"
-    return "over 0.999" if distance > 0.999 else number(round(distance, 3))
-
-
-def _counted(amount: int) -> str:
-    return f"{number(amount)} {'feature' if amount == 1 else 'features'}"

@@ -49,8 +49,15 @@ class AgainstPromoted:
 
     name: str  # of the data set
     history: tuple[Promotion, ...]  # at the time of the comparison
-    difference: Difference | None  # None if nothing was promoted yet, or it cannot be read
+    difference: Difference | None = None  # None if nothing was promoted, or it cannot be read
     damage: str = ""  # why the promoted contract cannot be read
+
+    @property
+    def lines(self) -> list[str]:
+        """How the run differs, in lines."""
+        if self.difference is not None:
+            return lines_of_difference(self.difference)
+        return [f"What is promoted cannot be read: {self.damage}."] if self.damage else []
 
 
 def promote(
@@ -223,7 +230,7 @@ def against_promoted(run: Run, name: str, confidence: float = CONFIDENCE) -> Aga
     check_target(histories, name, result.contract.target.name, None)  # another task is a change
     history = histories.history(name)
     if not history:
-        return AgainstPromoted(name, (), None)
+        return AgainstPromoted(name, ())
     try:
         before = Former(history[-1].run, read_contract(histories, history[-1]))
     except StorageError as error:
@@ -251,7 +258,7 @@ def compare_with_promoted(
     except StorageError as error:
         return [f"What is promoted cannot be compared with: {error}."], None
     against = compare(run, name)
-    lines = [f"Compared with what is promoted as {name}:", *lines_against(against)]
+    lines = [f"Compared with what is promoted as {name}:", *against.lines]
     return lines, against.difference
 
 
@@ -286,13 +293,6 @@ def note_need(run: Run, name: str | None, undecided: str) -> None:
             noted = {name: with_decision(name, forms[name], run.name, undecided) for name in forms}
             if noted != forms:
                 run.rewrite(record, noted)
-
-
-def lines_against(against: AgainstPromoted) -> list[str]:
-    """Return how a run differs from what is promoted, in lines."""
-    if against.difference is not None:
-        return lines_of_difference(against.difference)
-    return [f"What is promoted cannot be read: {against.damage}."] if against.damage else []
 
 
 def promoted_name(former: str | Path, store: str | Path) -> str | None:

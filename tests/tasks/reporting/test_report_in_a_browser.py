@@ -34,7 +34,7 @@ def content() -> ReportContent:
     names = [f"{'long_name_' * (place % 9)}{place}" for place in range(40)]
     sets = {
         "settings": {"number": 1, "tau": 0.5, "quality": "permutation", "dissimilarity": "dice"},
-        "status": "optimal",
+        **{"status": "optimal", "bound": None, "missing": None},
         "confidence": 0.95,
         "chosen": {"features": names[30:], "quality": 2.0},
         "sets": [
