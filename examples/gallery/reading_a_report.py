@@ -27,10 +27,9 @@ for column in ("worst radius", "worst area", "texture error", "benign"):
 # %%
 # The price of a kept column is what the model explains less, at most, if that column alone is
 # masked. Its rank is its place in the order of usefulness, and ``share_of_folds`` the share of the
-# folds that keep it. With a low share it could be another column on other rows. If the order were
-# cut above the column, what is left would lose ``cut_loses_at_most``.
+# folds that keep it. With a low share it could be another column on other rows.
 
-columns = ["price", "rank", "share_of_folds", "cut_loses_at_most"]
+columns = ["price", "rank", "share_of_folds"]
 why.loc[result.features, columns].sort_values("rank")
 
 # %%

@@ -642,7 +642,8 @@ def why(run: str, column: str | None, store: str | Path, as_json: bool) -> None:
         echo_json([asdict(reason) for reason in reasons])
         return
     for reason in reasons:
-        echo(f"{reason.column} ({reason.state}): {reason.why}")
+        price = f" {reason.price_in_words}" if reason.price_in_words else ""
+        echo(f"{reason.column} ({reason.state}): {reason.why}{price}")
 
 
 for command in (

@@ -37,8 +37,13 @@ def features(content: ReportContent) -> Iterator[Block]:
     columns = columns_of(content)
     kept = [column for column in columns if column.state == "kept"]
     dropped = [column for column in columns if column.state in ("dropped", "left out")]
-    yield _how_to_read(content, has_cuts=_has_cuts(columns))
-    yield from _about_the_values(content, columns)
+    how, terms = _how_to_read(content), _terms_of_values(content, columns)
+    if isinstance(how, Definitions):
+        terms = {**how.terms, **terms}
+    else:
+        yield how
+    if terms:
+        yield Definitions(terms, caption="How to read the columns")
     yield folded(_table_of(content, "Kept features", kept), is_open=True)
     if dropped:
         yield folded(_table_of(content, "Dropped columns", dropped))
@@ -48,15 +53,12 @@ def features(content: ReportContent) -> Iterator[Block]:
 
 _PRICE = (
     "is what the model explains less, at most, once the column alone is masked: a share of what it "
-    "explains beyond a constant. Below are the rise of the loss, and its interval."
-)
-_CUT = (
-    "is another question: what the features ranked above it, alone, would explain less than all, "
-    "at most: that of the nearest smaller number of features in the price list."
+    "explains beyond a constant. The section on importance has the rise of the loss, and its "
+    "interval."
 )
 
 
-def _how_to_read(content: ReportContent, *, has_cuts: bool) -> Block:
+def _how_to_read(content: ReportContent) -> Block:
     traits, usual = content.traits, "Baseline is its usual value in the training rows;"
     if content.rounds is not None:
         return note(
@@ -90,7 +92,6 @@ def _how_to_read(content: ReportContent, *, has_cuts: bool) -> Block:
         return Definitions(
             {"Rank": f"is {traits.score}. 1 is the most useful feature."}
             | ({"Folds": folds} if content.fold_sizes else {})
-            | ({_CUT_HERE: _CUT} if has_cuts else {})
             | {
                 "Baseline": "is the value that a masked feature has in every row"
                 f"{baseline_in_words(content)}"
@@ -111,8 +112,8 @@ def _how_to_read(content: ReportContent, *, has_cuts: bool) -> Block:
     )
 
 
-def _about_the_values(content: ReportContent, columns: Sequence[ColumnReason]) -> Iterator[Block]:
-    """Yield what is known of a column without the search."""
+def _terms_of_values(content: ReportContent, columns: Sequence[ColumnReason]) -> dict[str, str]:
+    """Return what the figures mean that are known of a column without the search."""
     terms = {"Price": _PRICE} if any(column.price is not None for column in columns) else {}
     if (with_target := (content.explanation or {}).get("with_target")) is not None:
         terms["Association"] = (
@@ -129,16 +130,15 @@ def _about_the_values(content: ReportContent, columns: Sequence[ColumnReason]) -
             "rows in twelve intervals of equal width, or of each category, the most frequent first "
             "and the last of twelve all others."
         )
-    if terms:
-        yield Definitions(terms)
+    return terms
 
 
-_ALL_ROWS, _CUT_HERE = "report.json", "Cut here"
+_ALL_ROWS = "report.json"
 _LONGEST_CATEGORY = 20  # letters
 
 
 def _table_of(content: ReportContent, caption: str, columns: Sequence[ColumnReason]) -> Table:
-    evidence, has_cuts = evidence_of(content), _has_cuts(columns)
+    evidence = evidence_of(content)
     has_prices = any(column.price is not None for column in columns)
     has_associations = any(column.association is not None for column in columns)
     has_values = any(column.counts for column in columns)
@@ -149,7 +149,6 @@ def _table_of(content: ReportContent, caption: str, columns: Sequence[ColumnReas
             column.why,
             *([bound_of_share(column.price)] if has_prices else ()),
             *(plain(of.get(column.column)) for of in evidence.values()),
-            *([bound_of_share(column.cut_loses_at_most)] if has_cuts else ()),
             *([number(column.association)] if has_associations else ()),
             *([_values(column)] if has_values else ()),
             _type(column),
@@ -160,7 +159,7 @@ def _table_of(content: ReportContent, caption: str, columns: Sequence[ColumnReas
     ]
     is_kept = columns[0].state == "kept"
     headings: dict[str, Kind] = {"Feature" if is_kept else "Column": "name", "Why": "why"}
-    headings |= numbers(*["Price"] * has_prices, *evidence, *[_CUT_HERE] * has_cuts)
+    headings |= numbers(*["Price"] * has_prices, *evidence)
     headings |= numbers(*["Association"] * has_associations)
     if has_values:
         headings["Values"] = "text"
@@ -170,10 +169,6 @@ def _table_of(content: ReportContent, caption: str, columns: Sequence[ColumnReas
     return Table(
         f"{caption} ({number(len(rows))})", headings, rows, file=_ALL_ROWS, is_sortable=True
     )
-
-
-def _has_cuts(columns: Sequence[ColumnReason]) -> bool:
-    return any(column.cut_loses_at_most is not None for column in columns)
 
 
 def dropped_candidates(content: ReportContent) -> list[str]:

@@ -134,6 +134,7 @@ class Definitions:
     """Terms and what they mean; the definition continues a sentence that the term begins."""
 
     terms: Mapping[str, str]
+    caption: str = ""  # if given, they are opened on demand
     kind: ClassVar = "definitions"
 
 

@@ -54,9 +54,18 @@ class ColumnReason:
     price: float | None = None
     loss_rise: float | None = None
     loss_rise_interval: Sequence[float] | None = None
-    # Once the order is cut above it: what the features before it, alone, explain less than all, at
-    # most and as a share; that of the nearest smaller number of features that was measured.
-    cut_loses_at_most: float | None = None
+
+    @property
+    def price_in_words(self) -> str:
+        """What a kept column costs, masked alone; empty where it was not measured."""
+        if self.loss_rise is None:
+            return ""
+        ends = f" {interval(self.loss_rise_interval)}" if self.loss_rise_interval else ""
+        masked = f"masked, it changes the loss by {number(self.loss_rise, '+')}{ends}"
+        if self.price is None:
+            return f"{masked[0].upper()}{masked[1:]}."
+        bound = bound_of_share(self.price)
+        return f"Its price is at most {bound} of what the model explains: {masked}."
 
 
 def columns_of(content: ReportContent) -> list[ColumnReason]:
@@ -88,7 +97,6 @@ def columns_of(content: ReportContent) -> list[ColumnReason]:
             rank=rank.get(name) if known.has_order else None,
             share_of_folds=shares.get(name),
             **known.price(name),
-            cut_loses_at_most=known.cut(rank[name])[1] if name in rank else None,
         )
         for name, (state, why) in states.items()
     ]
@@ -139,19 +147,6 @@ def _named(names: Sequence[str]) -> str:
     return quoted([cut(name, _LONGEST) for name in names])
 
 
-def _price_in_words(
-    price: float | None, loss_rise: float | None, loss_rise_interval: Sequence[float] | None
-) -> str:
-    """Return what a kept column costs, masked alone; empty where it was not measured."""
-    if loss_rise is None:
-        return ""
-    ends = f" {interval(loss_rise_interval)}" if loss_rise_interval else ""
-    masked = f"masked, it changes the loss by {number(loss_rise, '+')}{ends}"
-    if price is None:
-        return masked
-    return f"its price is at most {bound_of_share(price)} of what the model explains: {masked}"
-
-
 class _Known:
     """What a run knows of its candidates, by name, for the sentences on each."""
 
@@ -169,13 +164,11 @@ class _Known:
         return self._content.has_steps and bool(self._steps or self._content.scores)
 
     def why_kept(self, name: str) -> str:
-        costs = _price_in_words(**self.price(name))
         if name in self._keep:
-            return "; ".join(filter(None, [costs, "it is on the keep list"]))
-        why = self._change_of(name) or self._place(name)
+            return "it is on the keep list"
+        parts = [self._change_of(name) or self._place(name)]
         if self._outlast_all > 1 and name not in self._steps:
-            why = "the search ended before it left"
-        parts = [costs, why] if costs else [why]
+            parts = ["the search ended before it left"]
         if copies := [other for other in self._copies.get(name, ()) if other not in self._kept]:
             are = "near copies" if len(copies) > 1 else "a near copy"
             parts.append(f"it stands for {_named(copies)}, {are} of it")
@@ -198,11 +191,6 @@ class _Known:
         fields = {"price": "price", "loss_rise": "rise", "loss_rise_interval": "interval"}
         return {field: measured.get(key) for field, key in fields.items()}
 
-    def cut(self, rank: int) -> tuple[int, float | None]:
-        """Return the nearest number of features below a rank, and what it loses at most."""
-        at = bisect_left(self._sizes, (rank,)) - 1
-        return self._sizes[at] if at >= 0 else (0, None)
-
     def _left_first(self, name: str) -> str:
         """Return why a feature left before those that are of use; empty if it did not."""
         groups = self._content.left_first
@@ -219,12 +207,14 @@ class _Known:
         if change := self._change_of(name):
             return change
         content, place = self._content, self._place(name)
-        size, bound = self.cut(self.rank[name])
-        if bound is not None:
+        # the nearest number of features that leaves this one out
+        at = bisect_left(self._sizes, (self.rank[name],)) - 1
+        if at >= 0:
+            size, bound = self._sizes[at]
             loses = "loses" if size == 1 else "lose"
             return (
-                f"{place}; cut here, the best {number(size)} {loses} at most "
-                f"{bound_of_share(bound)} of what all features explain"
+                f"{place}; the best {number(size)} {loses} at most {bound_of_share(bound)} of what "
+                "all features explain"
             )
         loss = self._losses.get(name)
         if loss is None or content.is_constrained:
@@ -275,7 +265,7 @@ class _Known:
         return f"{rank}; {first}{number(content.n_kept)} {are} kept"
 
     @cached_property
-    def _sizes(self) -> list[tuple[int, float | None]]:
+    def _sizes(self) -> list[tuple[int, float]]:
         """Numbers of features that were measured, ascending, each with what it loses at most."""
         if self._content.is_constrained:  # the features of a size are no beginning of the order
             return []

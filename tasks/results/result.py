@@ -459,10 +459,8 @@ class SelectionResult:
             ``missing``, ``minimum``, ``mean``, ``maximum``, the ``most_frequent`` category,
             ``counts`` of rows (in 12 intervals of equal width, or of the most frequent
             categories), ``association`` with the target alone (0 to 1), ``rank``,
-            ``share_of_folds``; of kept columns the ``price``, with ``loss_rise`` and
-            ``loss_rise_interval``, as in `importance`; and ``cut_loses_at_most``: what the features
-            ranked above it would explain less than all, alone and at most, as a share. Kept columns
-            come first, each kind by rank.
+            ``share_of_folds``; and of kept columns the ``price``, with ``loss_rise`` and
+            ``loss_rise_interval``, as in `importance`. Kept columns come first, each kind by rank.
         """
         import pandas as pd
 

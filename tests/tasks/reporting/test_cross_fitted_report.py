@@ -173,7 +173,7 @@ def test_with_a_test_part_it_judges_and_no_fold_chose_alone(
         assert "Stability" not in shown
         assert "folds chose" not in shown
     kept = page_with_test.tables[f"Kept features ({len(held_out.features)})"]
-    headings = ["Feature", "Why", "Price", "Rank", "Cut here", "Association", "Values", "Type"]
+    headings = ["Feature", "Why", "Price", "Rank", "Association", "Values", "Type"]
     assert kept[0] == [*headings, "Missing", "Baseline"]
 
 

@@ -18,6 +18,7 @@ from chaffinch.storage.runs.store import Store
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.reporting.text import bound_of_share, interval, number
 from chaffinch.tasks.reporting.why import columns_of
+from chaffinch.tasks.results.result import reasons_of
 from tests.tasks.reporting.synthetic_report import (
     Page,
     explained,
@@ -73,10 +74,9 @@ def test_the_reason_is_the_one_that_is_known(why) -> None:
         ["strong", "copy_of_strong"], key=lambda name: why["state"][name] != "kept"
     )
     assert why["why"][copy] == f"Near copy of {stands!r}, which stands for it."
-    assert why["why"][stands].startswith("Its price is at most ")
-    assert "; rank " in why["why"][stands]
+    assert why["why"][stands].startswith("Rank ")
     assert why["why"][stands].endswith(f"; it stands for {copy!r}, a near copy of it.")
-    assert why["why"]["asked_for"].endswith("; it is on the keep list.")
+    assert why["why"]["asked_for"] == "It is on the keep list."
     assert why["why"]["dropped"] == "It is on the drop list."
     assert why["why"]["constant"] == "Left out before the search: constant."
     assert why["why"]["customer"].startswith("Left out before the search: identifier: every value")
@@ -109,30 +109,31 @@ def test_type_missing_share_rank_and_folds_are_those_of_the_run(why, result) -> 
         assert names == sorted(names, key=result.ranks.__getitem__)
 
 
-def test_what_is_lost_if_cut_here_is_that_of_the_nearest_smaller_number_of_features() -> None:
+def test_a_dropped_feature_names_what_the_nearest_smaller_number_of_features_loses() -> None:
     result = chaffinch.select(
         table().drop(columns="copy_of_strong"), "price", model=LINEAR, n_features=1
     )
     bounds = result.curve.set_index("n_features")["share_lost_at_most"]
-    why = result.why().set_index("column")
-    for name, rank in result.ranks.items():
-        below = [size for size in bounds.index if size < rank]
-        lost = why["cut_loses_at_most"][name]
-        assert lost == bounds[max(below)] if below else np.isnan(lost)
     (second,) = (name for name, rank in result.ranks.items() if rank == 2)
-    assert why["why"][second].startswith(
-        f"Rank 2 of {len(result.candidates)}; the first 1 is kept; cut here, the best 1 loses at "
-        f"most {bound_of_share(bounds[1])} of what all features explain"
+    assert (
+        result.why()
+        .set_index("column")["why"][second]
+        .startswith(
+            f"Rank 2 of {len(result.candidates)}; the first 1 is kept; the best 1 loses at most "
+            f"{bound_of_share(bounds[1])} of what all features explain"
+        )
     )
 
 
 def test_terminal_report_and_json_say_the_same(why, result, tmp_path) -> None:
     store = ["--store", str(result.folder.parents[1])]
     printed = CliRunner().invoke(cli, ["why", result.run, *store]).stdout.splitlines()
-    assert printed == [
-        f"{name} ({state}): {sentence}"
-        for name, state, sentence in zip(why.index, why["state"], why["why"], strict=True)
-    ]
+    for line, (name, column) in zip(printed, why.iterrows(), strict=True):
+        begin = f"{name} ({column['state']}): {column['why']}"
+        assert line.startswith(begin)
+        price = line.removeprefix(begin)
+        assert bool(price) == (column["state"] == "kept")
+        assert (bound_of_share(column["price"]) in price) == bool(price)
     asked = ["why", result.run, "constant", "--json", *store]
     (row,) = json.loads(CliRunner().invoke(cli, asked).stdout)
     columns = json.loads(result.report(tmp_path / "r.json").read_bytes())["columns"]
@@ -216,9 +217,10 @@ def test_groups_that_leave_first_say_why() -> None:
 
 
 def test_a_dropped_feature_names_the_kept_one_that_is_associated_with_it() -> None:
-    why = said(explained(synthetic(numbered(6), 2)))
-    assert why["feature 0"].endswith("; 'feature 5', which is kept, is like it (association 0.90).")
-    assert why["feature 5"].startswith("Masked, it changes the loss by +0.5 [+0.25, +1]; ")
+    why = {c.column: c for c in columns_of(explained(synthetic(numbered(6), 2)))}
+    like = "; 'feature 5', which is kept, is like it (association 0.90)."
+    assert why["feature 0"].why.endswith(like)
+    assert why["feature 5"].price_in_words == "Masked, it changes the loss by +0.5 [+0.25, +1]."
 
 
 def test_a_kept_column_has_one_price_with_one_interval_everywhere(why, result, tmp_path) -> None:
@@ -228,9 +230,10 @@ def test_a_kept_column_has_one_price_with_one_interval_everywhere(why, result, t
         one for one in explanation["importance"]["features"] if one["feature"] == "middle"
     )
     price, rise, ends = measured["price"], measured["rise"], measured["interval"]
-    assert why["why"]["middle"].startswith(
+    (reason,) = (one for one in reasons_of(run) if one.column == "middle")
+    assert reason.price_in_words == (
         f"Its price is at most {bound_of_share(price)} of what the model explains: masked, it "
-        f"changes the loss by {number(rise, '+')} {interval(ends)}; "
+        f"changes the loss by {number(rise, '+')} {interval(ends)}."
     )
     assert why[["price", "loss_rise"]].loc["middle"].tolist() == [price, rise]
     assert why["loss_rise_interval"]["middle"] == ends
