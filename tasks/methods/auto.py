@@ -219,6 +219,7 @@ class Auto(Method):
         def on_fit(n_before: int, done: int, _: int) -> None:
             problem.on_progress(n_before + done, n_fits + n_orders)
 
+        problem.begin_final(np.ones(search.n_features, dtype=bool))
         fitted = problem.workers.map(_model, search, needed, partial(on_fit, 0))
         models = dict(zip(needed, fitted, strict=True))
         ordered = _orders(search, problem, models, partial(on_fit, len(needed)))
@@ -242,17 +243,19 @@ class Auto(Method):
                 f"exactly {self.n_features} features were asked for but the constraints allow "
                 f"{most} here; ask for {most}, or change the constraints"
             )
+
+        def chosen(curve: SizeCurve) -> int:
+            return search.most if self.exactly else curve.choose(tolerance, at_most=search.most)
+
         with closing(held_out.refit(orders, partial(on_fit, n_done))) as curves:
             for curve in curves:
+                problem.begin_final(search.mask(orders[None], chosen(curve)))
                 of_folds = [curve, *map(curve.without, search.judged)]
                 if all(fold.is_settled(tolerance, at_most=search.most) for fold in of_folds):
                     break
         on_fit(n_fits, n_orders, n_orders)
         if not problem.keep and not any(model.used_features.any() for model in models.values()):
             raise unused_features_error(problem, float(curve.means[0]))
-
-        def chosen(curve: SizeCurve) -> int:
-            return search.most if self.exactly else curve.choose(tolerance, at_most=search.most)
 
         size = chosen(curve)
         of_fold = {f: chosen(curve.without(f)) for f in search.judged}

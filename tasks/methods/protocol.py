@@ -44,7 +44,7 @@ class Problem:
     settings: SelectionSettings
     schema: Schema
     recipe: Recipe  # model with the tuned hyper-parameters
-    model: FittedModel  # the base model, fitted on the training set with every feature
+    base_model: Callable[[], FittedModel]  # fitted on the training set with every feature
     baseline: Floats  # shape (d,); the value of each feature when it is masked
     keep: tuple[int, ...]  # positions of the features that are always kept
     # Loads the rows of some sets. A search loads only the sets that it needs.
@@ -61,6 +61,12 @@ class Problem:
     on_fits: Callable[[Sequence[int]], None] | None = None
     feasible: FeasibleMasks | None = None  # None: features to keep are the only constraint
     given_loss: Loss | None = None  # None: that of the settings
+    # lets a worker without other work fit the final model of a mask, until another mask is given
+    begin_final: Callable[[Mask], None] = lambda _: None
+
+    @property
+    def model(self) -> FittedModel:
+        return self.base_model()
 
     @property
     def seed(self) -> int:

@@ -212,12 +212,16 @@ def _in_folds(
     return [
         replace(
             problem,
-            model=model,
+            base_model=partial(_itself, model),
             rows=partial(_mask_validation, rows.take(held_out)),
             on_progress=partial(_report_fold, problem.on_progress, number, len(folds)),
         )
         for number, (model, (_, held_out)) in enumerate(zip(models, folds, strict=True))
     ]
+
+
+def _itself(model: FittedModel) -> FittedModel:
+    return model
 
 
 def _model_outside(refit: Refit, fold: Fold) -> FittedModel:
@@ -252,7 +256,7 @@ def _search_among_folds(
     model = run.recipe.fit(rows, run.schema)
     finding = replace(
         problem,
-        model=model,
+        base_model=partial(_itself, model),
         rows=partial(_train, rows),
         folds=partial(_folds, folds),
         on_progress=ignored,  # what was measured before is the first part of the progress

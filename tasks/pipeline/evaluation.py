@@ -25,7 +25,7 @@ from chaffinch.tasks.pipeline.explanation import associations_of, explanation_of
 from chaffinch.tasks.pipeline.judge import Judge, judge_of
 from chaffinch.tasks.pipeline.selection_run import CONTRACT_FILE, EXPLANATION_FILE, SelectionRun
 from chaffinch.tasks.pipeline.stage import Writer, stage
-from chaffinch.tasks.selection.core import Mask, Rows
+from chaffinch.tasks.selection.core import Mask
 from chaffinch.tasks.settings.identity import versions
 from chaffinch.tasks.settings.search_result import step_of_each
 from chaffinch.tasks.statistics.metrics import compare_metrics, shares_of_classes
@@ -42,22 +42,22 @@ def retrain(run: SelectionRun, writer: Writer) -> None:
     cross-fitted method all rows but the test set. The published runs used the training rows only.
     A model that the search trained on these rows is not fitted again.
     """
-    masks = [np.ones_like(run.mask), run.mask]
-
-    def rows(mask: Mask) -> Rows:
-        return run.rows(*run.fitted_parts, mask=mask)
-
-    report = partial(run.progress, "retrain")
-    (trained,) = run.trained_models("retrain", masks[1:])
-    # a cross-fitted method fits the base model on the same rows
-    if not len(run.splits.mask_validation):
-        run.all_features_model = run.base_model
-        (run.selected_model,) = run.fit(run.recipe, rows, masks[1:], report)
-    elif trained is not None:
-        (run.all_features_model,) = run.fit(run.recipe, rows, masks[:1], report)
+    every, report = np.ones_like(run.mask), partial(run.progress, "retrain")
+    (trained,) = run.trained_models("retrain", [run.mask])
+    if trained is not None:
+        (run.all_features_model,) = run.final_models([every], report)
         run.selected_model = trained
     else:
-        run.all_features_model, run.selected_model = run.fit(run.recipe, rows, masks, report)
+        # a cross-fitted method fits the base model on the same rows
+        is_made = not len(run.splits.mask_validation) and run.has_base_model
+        made = {every.tobytes(): run.base_model} if is_made else {}
+        masks = {mask.tobytes(): mask for mask in (every, run.mask)}
+        left = [mask for key, mask in masks.items() if key not in made]
+        for mask, model in zip(left, run.final_models(left, report), strict=True):
+            made[mask.tobytes()] = model
+        run.all_features_model, run.selected_model = (
+            made[mask.tobytes()] for mask in (every, run.mask)
+        )
     writer.write_all("all_features_model", run.all_features_model.to_files)
     writer.write_all("model", run.selected_model.to_files)
     n_rows = sum(len(getattr(run.splits, part)) for part in run.fitted_parts)
@@ -75,8 +75,9 @@ def evaluate(run: SelectionRun, writer: Writer) -> None:
         if part == "test":
             continue
         rows = run.rows(part)
-        before = rows.predicted_by(run.all_features_model)
-        after = rows.select(mask).predicted_by(run.selected_model)
+        before, after = run.predictions(
+            (run.all_features_model, rows), (run.selected_model, rows.select(mask))
+        )
         losses[part] = {
             "all_features": loss(rows.y, before, rows.weight),
             "selected": loss(rows.y, after, rows.weight),
@@ -221,7 +222,7 @@ def _contract(run: SelectionRun, notes: list[str]) -> dict[str, Any]:
         "candidates": list(schema.features),
         **_stability(run),
         "model": {
-            "kind": trained["kind"],
+            "kind": trained.get("kind", run.result("retrain")["kind"]),
             "name": settings.model.name,
             "parameters": trained["parameters"],
         },

@@ -109,8 +109,9 @@ def judge_of(run: SelectionRun) -> Judge:
         constant = constant_prediction(
             run.loss, fitted.y, fitted.weight, len(rows), run.schema.n_classes
         )
-        every = rows.predicted_by(run.all_features_model)
-        selected = rows.select(run.mask).predicted_by(run.selected_model)
+        every, selected = run.predictions(
+            (run.all_features_model, rows), (run.selected_model, rows.select(run.mask))
+        )
         units = run.units("test")
         return Judge("test", refit, (), rows, units, every, selected, constant, 1.0, seed)
     table = run.out_of_fold

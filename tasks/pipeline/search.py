@@ -30,12 +30,14 @@ logger = logging.getLogger(__name__)
 def train_base_model(run: SelectionRun, writer: Writer) -> None:
     """Tune and fit the model on the training set, and record the baseline of each feature.
 
-    A fitted estimator of the caller's is taken as it is.
+    A fitted estimator of the caller's is taken as it is. Where the search does not use the model,
+    and it would take long, it is fitted with the final models.
     """
     settings, rows = run.settings, run.rows("train")
 
     def on_fit(done: int, total: int) -> None:
-        run.progress("train_base_model", done, total + 1)  # the last fit is that of all rows
+        # the last fit is that of all rows
+        run.progress("train_base_model", done, total + run.has_base_model)
 
     tuned = tune(
         run.untuned_recipe,
@@ -49,18 +51,21 @@ def train_base_model(run: SelectionRun, writer: Writer) -> None:
         writer.checkpoints,
         run.on_leader,
     )
+    of_model = {}
     if run.custom.fitted is not None:
         logger.info("the %s given is the base model, and is not fitted again", settings.model.name)
-        model = run.base_model
-    else:
+    elif run.has_base_model:
         began = perf_counter()
         (model,) = run.fit(tuned.recipe, lambda _: rows, [np.ones(len(run.schema.features), bool)])
         run.base_model, run.base_fit_seconds = model, perf_counter() - began
         writer.write_all("base_model", model.to_files)
-    loss = run.loss(rows.y, rows.predicted_by(model), rows.weight)
-    check_losses(run.loss.name, [np.ones(len(run.schema.features), bool)], [loss])
+    if run.has_base_model:
+        model = run.base_model
+        loss = run.loss(rows.y, rows.predicted_by(model), rows.weight)
+        check_losses(run.loss.name, [np.ones(len(run.schema.features), bool)], [loss])
+        of_model = {"kind": model.kind, "base_model_loss": {"train": loss}}
     writer.result = {
-        "kind": model.kind,
+        **of_model,
         "parameters": dict(tuned.recipe.parameters),
         "candidates": [
             {"parameters": candidate, "loss": None if tuned.losses is None else tuned.losses[i]}
@@ -69,7 +74,6 @@ def train_base_model(run: SelectionRun, writer: Writer) -> None:
         "folds": settings.model.folds if tuned.losses is not None else 0,
         "loss": run.loss.name,
         "baseline": baseline_of(settings, rows, run.description).tolist(),
-        "base_model_loss": {"train": loss},
     }
 
 

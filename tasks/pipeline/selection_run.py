@@ -7,9 +7,10 @@ files of the run at their first use.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -175,6 +176,7 @@ class SelectionRun(StageResults):
         self.on_fits: Callable[[Sequence[int]], None] | None = None  # see `Problem`
         self.promoted_as: str | None = None  # by default the name of that table
         self._loaded = loaded
+        self._begun: dict[bytes, Generator[tuple[int, FittedModel], None, None]] = {}
 
     def with_method(self, method: Method) -> SelectionRun:
         """Return a run with the results so far and another method."""
@@ -236,6 +238,21 @@ class SelectionRun(StageResults):
         tuned = self.result("train_base_model")["parameters"]
         return replace(self.untuned_recipe, parameters=tuned)
 
+    @property
+    def has_base_model(self) -> bool:
+        """Whether a base model is fitted.
+
+        A cross-fitted method does not search with it, and of rows in files its fit would only delay
+        the search: the final model on all features, of the same rows, takes its place.
+        """
+        if (record := self.records.get("train_base_model")) is not None:
+            return "kind" in record.result
+        return bool(len(self.splits.mask_validation)) or not self._reads_files
+
+    @property
+    def _reads_files(self) -> bool:
+        return self.is_in_files and self._loaded is None
+
     @cached_property
     def base_model(self) -> FittedModel:
         """The model fitted on the training set with every feature, or the one that was given."""
@@ -244,6 +261,8 @@ class SelectionRun(StageResults):
             estimator, classes = self.custom.estimator, self.description.classes
             labels = labels_of(classes, target_type(self.dataset.columns[self.settings.target]))
             return cast(FittedModel, fitted_model(estimator, self.schema, order, labels))
+        if not self.has_base_model:
+            return self.all_features_model
         return self._read_model("train_base_model", "base_model", self.schema)
 
     @cached_property
@@ -347,6 +366,47 @@ class SelectionRun(StageResults):
             on_done(len(fitted), len(masks))
         return fitted
 
+    def begin_final(self, mask: Mask) -> None:
+        """Let a worker without other work fit the final model of a mask, of rows in files.
+
+        Besides the model on all features only that of the last mask is fitted.
+        """
+        key, every = mask.tobytes(), np.ones_like(mask).tobytes()
+        is_made = key == every and self.has_base_model
+        if is_made or key in self._begun or not self._reads_files:
+            return
+        for other in self._begun.keys() - {every}:
+            self._begun.pop(other).close()
+        item = self._fitted_rows(mask), self.schema.select(mask)
+        self._begun[key] = self.workers.as_done(_fit, self.recipe, [item])
+
+    def final_models(self, masks: Sequence[Mask], on_done: OnDone = ignored) -> list[FittedModel]:
+        """Return the final model of each mask; those begun are waited for."""
+        begun, self._begun = self._begun, {}
+        keys = [mask.tobytes() for mask in masks]
+        for other in begun.keys() - set(keys):
+            begun.pop(other).close()
+        left = [mask for key, mask in zip(keys, masks, strict=True) if key not in begun]
+        made = iter(self.fit(self.recipe, self._fitted_rows, left, on_done))
+        return [next(begun[key])[1] if key in begun else next(made) for key in keys]
+
+    def _fitted_rows(self, mask: Mask) -> Rows:
+        return self.rows(*self.fitted_parts, mask=mask)
+
+    def predictions(self, *asked: tuple[FittedModel, Rows]) -> list[Floats]:
+        """Return the predictions of rows by models: of rows in files, by the workers."""
+        n_shares = self.workers.n_threads
+        are_independent = all(model.rows_are_independent for model, _ in asked)
+        if n_shares == 1 or not (self._reads_files and are_independent):
+            return [rows.predicted_by(model) for model, rows in asked]
+        shares = []
+        for model, rows in asked:
+            ends = np.linspace(0, len(rows), n_shares + 1).astype(int).tolist()
+            shares += [(model, rows.take(slice(*share))) for share in pairwise(ends)]
+        predicted = self.workers.map(_predict, None, shares)
+        starts = range(0, len(shares), n_shares)
+        return [np.concatenate(predicted[start : start + n_shares]) for start in starts]
+
     @cached_property
     def feasible(self) -> FeasibleMasks:
         """The masks that satisfy the constraints."""
@@ -359,7 +419,7 @@ class SelectionRun(StageResults):
             settings=self.settings,
             schema=self.schema,
             recipe=self.recipe,
-            model=self.base_model,
+            base_model=lambda: self.base_model,
             baseline=self.baseline,
             keep=tuple(np.flatnonzero(feasible.always).tolist()),
             rows=self.rows,
@@ -372,6 +432,7 @@ class SelectionRun(StageResults):
             on_fits=self.on_fits,
             feasible=None if feasible.are_all else feasible,
             given_loss=self.loss,
+            begin_final=self.begin_final,
         )
 
     @property
@@ -392,6 +453,11 @@ class SelectionRun(StageResults):
 
 def _fit(recipe: Recipe, item: tuple[Rows, Schema]) -> FittedModel:
     return recipe.fit(*item)
+
+
+def _predict(_: None, item: tuple[FittedModel, Rows]) -> Floats:
+    model, rows = item
+    return rows.predicted_by(model)
 
 
 def model_files(record: StageRecord, folder: str) -> dict[str, bytes]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from functools import partial
 from threading import BoundedSemaphore, Lock
 from typing import TYPE_CHECKING, Any, Generic, cast
@@ -34,6 +34,7 @@ logger = logging.getLogger(__name__)
 
 _ATTEMPTS = 3  # to send an object that every worker needs, if all of them die
 _SECONDS_TO_RETURN = 60  # wait for a worker to return, if all have died
+_MOST_WITH_EACH = 2**18  # bytes of a shared object that is sent with each batch
 _SECONDS_TO_LOOK = 5  # between checks whether a silent worker is alive
 # Batches per worker for items of equal and of unequal cost; each batch costs 3 ms of scheduling.
 _EVEN, _UNEVEN = 1, 4
@@ -103,14 +104,25 @@ class OverDask:
         on_done: OnDone | None = None,
     ) -> list[Result]:
         call = partial(_call_on_each, function)
-        return self.map_batches(call, _Replicated(self.client, shared), items, _UNEVEN, on_done)
+        return self.map_batches(call, self._sent(shared), items, _UNEVEN, on_done)
 
     def as_done(
         self, function: Callable[[Shared, Item], Result], shared: Shared, items: Sequence[Item]
     ) -> Generator[tuple[int, Result], None, None]:
         call = partial(_call_on_each, function)
-        for number, results in self._batches(call, _Replicated(self.client, shared), items, 1):
-            yield number, results[0]
+        batches = self._batches(call, self._sent(shared), items, 1)
+        return _of_each(batches)
+
+    def _sent(self, shared: Shared) -> _Replicated[Shared] | _WithEachBatch[Shared]:
+        """Send an object to every worker, or with each batch if it is small, as rows in files are.
+
+        A copy to every worker waits for those that are in the middle of a long fit.
+        """
+        from distributed.protocol.pickle import dumps
+
+        if self._needs is not None and len(dumps(shared)) <= _MOST_WITH_EACH:
+            return _WithEachBatch(shared)
+        return _Replicated(self.client, shared)
 
     def masked_loss(
         self, model: FittedModel, rows: Rows, loss: Loss, baseline: Floats, n_removals: int = 0
@@ -144,7 +156,7 @@ class OverDask:
     def map_batches(
         self,
         function: Callable[[Shared, list[Item]], list[Result]],
-        replicated: _Replicated[Shared],
+        replicated: _Replicated[Shared] | _WithEachBatch[Shared],
         items: Sequence[Item],
         batches_per_worker: int,
         on_done: OnDone | None = None,
@@ -164,33 +176,60 @@ class OverDask:
     def _batches(
         self,
         function: Callable[[Shared, list[Item]], list[Result]],
-        replicated: _Replicated[Shared],
+        replicated: _Replicated[Shared] | _WithEachBatch[Shared],
         items: Sequence[Item],
         size: int,
-    ) -> Iterator[tuple[int, list[Result]]]:
-        """Yield each batch's first index and results as they are ready."""
-        from distributed import CancelledError, KilledWorker, as_completed
-        from distributed.comm.core import CommClosedError
+    ) -> Generator[tuple[int, list[Result]], None, None]:
+        """Begin all batches; yield the first index and the results of each as they are ready."""
+        submit = partial(self._submit, function, replicated, items, size)
+        waiting = list(range(0, len(items), size))
+        return self._ready(submit, replicated, waiting, submit(waiting), len(items))
+
+    def _submit(
+        self,
+        function: Callable[[Shared, list[Item]], list[Result]],
+        replicated: _Replicated[Shared] | _WithEachBatch[Shared],
+        items: Sequence[Item],
+        size: int,
+        starts: Sequence[int],
+    ) -> dict[Future[Any], int]:
+        """Return the future of each batch, with its first index."""
         from distributed.protocol.pickle import dumps
 
-        waiting = list(range(0, len(items), size))
-        for _ in range(_ATTEMPTS):
-            start_of = {}
-            for start in waiting:
-                # pickled: otherwise the scheduler would import their modules
-                call = dumps((function, list(items[start : start + size])))
-                name = _name_of(function)
-                key = f"chaffinch-{name}-{start}-{uuid4().hex}"  # as the dashboard shows it
-                n_bytes = 0.0 if self._needs is None else self._needs.n_bytes
-                future = self.client.submit(_call, call, n_bytes, replicated.future, key=key)
-                start_of[future] = start
+        start_of = {}
+        for start in starts:
+            # pickled: otherwise the scheduler would import their modules
+            call = dumps((function, list(items[start : start + size]), *replicated.with_batch))
+            name = _name_of(function)
+            key = f"chaffinch-{name}-{start}-{uuid4().hex}"  # as the dashboard shows it
+            n_bytes = 0.0 if self._needs is None else self._needs.n_bytes
+            future = self.client.submit(_call, call, n_bytes, *replicated.futures, key=key)
+            start_of[future] = start
+        return start_of
+
+    def _ready(
+        self,
+        submit: Callable[[Sequence[int]], dict[Future[Any], int]],
+        replicated: _Replicated[Shared] | _WithEachBatch[Shared],
+        waiting: list[int],
+        start_of: dict[Future[Any], int],
+        n_items: int,
+    ) -> Generator[tuple[int, list[Any]], None, None]:
+        """Yield the results of batches that were begun; begin again those that are lost."""
+        from distributed import CancelledError, KilledWorker, as_completed
+        from distributed.comm.core import CommClosedError
+
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                replicated.send()
+                start_of = submit(waiting)
             try:
                 for future in as_completed(start_of, loop=self.client.loop):
                     start = start_of[future]
                     try:
                         batch = future.result()
                     except KilledWorker as error:
-                        raise WorkersError(_killing_batch(start, len(items))) from error
+                        raise WorkersError(_killing_batch(start, n_items)) from error
                     except (CancelledError, CommClosedError):
                         continue  # lost object or scheduler: `send` raises for the latter
                     waiting.remove(start)
@@ -199,15 +238,25 @@ class OverDask:
                 self.client.cancel([future for future in start_of if not future.done()])
             if not waiting:
                 return
-            replicated.send()
-        raise WorkersError(_killing_batch(waiting[0], len(items)))
+        raise WorkersError(_killing_batch(waiting[0], n_items))
 
 
-def _call(call: bytes, n_bytes: float, shared: Any) -> Any:
+def _of_each(
+    batches: Generator[tuple[int, list[Result]], None, None],
+) -> Generator[tuple[int, Result], None, None]:
+    """Yield the results of batches of one item."""
+    with closing(batches):
+        for number, results in batches:
+            yield number, results[0]
+
+
+def _call(call: bytes, n_bytes: float, *replicated: Any) -> Any:
     """Call a pickled function on a worker, on pickled items that need so much memory."""
     from distributed.protocol.pickle import loads
 
-    function, items = loads(call)
+    called: tuple[Any, ...] = loads(call)
+    function, items, *with_batch = called
+    (shared,) = (*with_batch, *replicated)
     with _room_for(n_bytes):
         return function(shared, items)
 
@@ -253,12 +302,30 @@ def _call_on_each(function: Callable[[Any, Any], Any], shared: Any, items: list[
     return [function(shared, item) for item in items]
 
 
+class _WithEachBatch(Generic[Shared]):
+    """A small object that is sent with each batch."""
+
+    futures: tuple[Future[Any], ...] = ()
+
+    def __init__(self, shared: Shared) -> None:
+        self.with_batch = (shared,)
+
+    def send(self) -> None:
+        """Do nothing: each batch has it."""
+
+
 class _Replicated(Generic[Shared]):
     """A large object replicated to every worker, and sent again if all of them die."""
+
+    with_batch: tuple[Shared, ...] = ()
 
     def __init__(self, client: Client, shared: Shared) -> None:
         self._client, self._shared = client, shared
         self.send()
+
+    @property
+    def futures(self) -> tuple[Future[Any], ...]:
+        return (self.future,)
 
     def send(self) -> None:
         """Send the object to every worker; WorkersError if none receives it.

@@ -57,9 +57,10 @@ class Workers(Protocol):
     def as_done(
         self, function: Callable[[Shared, Item], Result], shared: Shared, items: Sequence[Item]
     ) -> Generator[tuple[int, Result], None, None]:
-        """Yield the index and result of each item as soon as it is ready, in any order.
+        """Begin all items; yield the index and result of each as soon as it is ready, in any order.
 
-        Closing the iterator cancels the remaining items.
+        Closing the iterator cancels the remaining items. This process begins an item once its
+        result is asked for.
         """
         ...
 

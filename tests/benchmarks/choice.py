@@ -60,7 +60,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -174,7 +174,7 @@ class Bench:
             settings=self.settings,
             schema=self.schema,
             recipe=self.recipe,
-            model=self.recipe.fit(train, self.schema),
+            base_model=cache(lambda: self.recipe.fit(train, self.schema)),
             baseline=baseline_values(train, self.schema, "mean"),
             keep=(),
             rows=rows,

@@ -189,7 +189,7 @@ def workers(n_processes: int) -> dict[str, Any]:
             settings=SelectionSettings(target="y"),
             schema=schema,
             recipe=recipe,
-            model=recipe.fit(train.take(slice(100)), schema),  # nobody looks at it
+            base_model=lambda: recipe.fit(train.take(slice(100)), schema),  # nobody looks at it
             baseline=train.X.mean(axis=0),
             keep=(),
             rows=lambda part: train if part == "train" else test,

@@ -168,7 +168,8 @@ def _seconds_by_stage(
         n_tuning = min(n_training, model.tuning_rows) * (model.folds - 1) / model.folds
         of_fold = [timed.seconds(n_tuning) * factor for factor in timed.of_candidates]
         tuning = of_fold * model.folds if len(of_fold) > 1 else []
-        estimate["train_base_model"] = (*tuning, timed.tuned_seconds(n_training))
+        base = [timed.tuned_seconds(n_training)] if run.has_base_model else []
+        estimate["train_base_model"] = (*tuning, *base) or (0.0,)
     # a search fits on the rows that it folds, or on the training part
     parts = run.method.traits.folded_parts or ("train",)
     n_fitted = sum(len(getattr(run.splits, part)) for part in parts)
@@ -178,7 +179,8 @@ def _seconds_by_stage(
     if searched is not None:
         search_times = [timed.tuned_seconds(n_fitted, d) if d else 0.0 for d in searched]
     final = timed.tuned_seconds(n_rows)
-    is_refitted = bool(len(run.splits.mask_validation))  # or the base model is the final one
+    # or the base model is the final one
+    is_refitted = bool(len(run.splits.mask_validation)) or not run.has_base_model
     return estimate | {
         # masked losses alone take about as long as a fit
         "optimise_mask": search_times if search_times != [] else (final,),

@@ -24,7 +24,7 @@ def problem(rows: Rows, n_train: int, recipe: Recipe = LINE, **given: object) ->
         "settings": SelectionSettings(target="y", seed=3),
         "schema": schema,
         "recipe": recipe,
-        "model": recipe.fit(train, schema),
+        "base_model": lambda: recipe.fit(train, schema),
         "baseline": np.zeros(d),
         "keep": (),
         "rows": lambda *parts: of_parts.get(parts, rows),

@@ -18,7 +18,7 @@ from chaffinch.tasks.workers.interface import Needs
 def contract(
     table: Path,
     store: Path | str,
-    method: str,
+    method: str | dict,
     cluster: str = "none",
     client: Client | None = None,
 ) -> str:

@@ -125,6 +125,13 @@ def test_results_come_as_they_are_done(two_workers, kind: str) -> None:
     assert list(workers.as_done(process_id, None, [])) == []
 
 
+def test_what_is_handed_over_is_begun_before_anybody_asks(two_workers, tmp_path) -> None:
+    results = two_workers.as_done(touch, str(tmp_path), [7])
+    eventually(lambda: len(list(tmp_path.iterdir())) == 1)
+    (tmp_path / RELEASED).touch()
+    assert [number for number, _ in results] == [0]
+
+
 @pytest.mark.parametrize("kind", ["in process", "dask"])
 def test_what_nobody_waits_for_is_not_begun(two_workers, tmp_path, kind: str) -> None:
     workers = InProcess() if kind == "in process" else two_workers

@@ -23,10 +23,13 @@ from chaffinch.errors import InputError, StorageError
 from chaffinch.storage.datasets.dataset import ingest
 from chaffinch.storage.objects.shared_file import SharedFile
 from chaffinch.storage.sources import source_of
+from chaffinch.tasks.methods.fitting import Recipe
 from chaffinch.tasks.pipeline import memory
+from chaffinch.tasks.pipeline.selection_run import SelectionRun
+from chaffinch.tasks.selection.core import FittedModel, Mask, Rows, Schema
 from chaffinch.tasks.workers import dask_map
 from chaffinch.tasks.workers.dask_cluster import open_workers, workers_of
-from chaffinch.tasks.workers.interface import Needs, Workers
+from chaffinch.tasks.workers.interface import InProcess, Needs, Workers
 from tests.flows.cli.programs import eventually
 from tests.object_storage import ObjectStorage
 from tests.tasks.workers.rows_in_files import contract, needs
@@ -56,6 +59,47 @@ def test_the_contract_is_that_of_one_process(
     assert contract(table, tmp_path / "workers", method, scheduler) == alone
     assert contract(table, tmp_path / "client", method, client=client) == alone
     assert client.status == "running"
+    with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0") as one:
+        assert contract(table, tmp_path / "one", method, client=one) == alone
+
+
+class AtOnce(InProcess):
+    """Workers that are always idle: they fit what is begun before anybody asks for it."""
+
+    n_threads = 3
+
+    def as_done(self, function, shared, items):
+        done = [*super().as_done(function, shared, items)]
+        return (one for one in done)
+
+
+@pytest.mark.parametrize("n_features", [None, 2])
+def test_final_models_are_fitted_beside_the_search_and_not_again(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_features: int | None
+) -> None:
+    method = {"kind": "auto", "validation": "holdout", "n_features": n_features}
+    alone = contract(table, tmp_path / "alone", method)
+    fits: list[tuple[int, tuple[str, ...]]] = []
+    fit = Recipe.fit
+
+    def counted(recipe: Recipe, rows: Rows, schema: Schema) -> FittedModel:
+        fits.append((len(rows), schema.features))
+        return fit(recipe, rows, schema)
+
+    @contextmanager
+    def opened(*_: object) -> Iterator[Workers]:
+        yield AtOnce()
+
+    monkeypatch.setattr(memory, "open_workers", opened)
+    monkeypatch.setattr(Recipe, "fit", counted)
+    left: list[Mask] = []  # to fit once the search is over
+    monkeypatch.setattr(
+        SelectionRun, "fit", lambda _, __, ___, masks, *____: left.extend(masks) or []
+    )
+    assert contract(table, tmp_path / "beside", method, "local") == alone
+    largest = [features for n_rows, features in fits if n_rows == max(fits)[0]]
+    assert len(set(largest)) == len(largest)
+    assert left == []
 
 
 def test_with_a_store_in_object_storage_workers_read_its_cache(
