@@ -9,7 +9,7 @@ export DO_NOT_TRACK := 1
 # the programs that tests start share what is compiled
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test test-e2e test-faults fuzz e2e-needs lint docs setup lock audit clean test-lowest test-newest bench-overhead bench-fidelity bench-masked-loss bench-alternatives bench-certified bench-choice bench-choice-cost bench-verdict bench-gate bench-dfs bench-pefs bench-scale bench-doors bench-eta bench-boruta bench-published reproduce
+.PHONY: help run test test-e2e test-faults fuzz e2e-needs lint docs setup lock audit clean test-lowest test-newest bench-overhead bench-fidelity bench-masked-loss bench-alternatives bench-certified bench-choice bench-choice-cost bench-verdict bench-gate bench-dfs bench-pefs bench-scale bench-schedule bench-doors bench-eta bench-boruta bench-published reproduce
 
 help:  ## What there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | column -ts '	'
@@ -106,6 +106,9 @@ bench-boruta: $(READY)  ## What boruta confirms beside the package Boruta, which
 
 bench-scale: $(READY)  ## Memory, CPU and bytes of each stage on 1.5 and 15 million rows; OPTIONS="--rows 400000 1600000"
 	@$(BIN)/python -m tests.benchmarks.scale $(OPTIONS)
+
+bench-schedule: $(READY)  ## Minutes of a run on 1 to 64 simulated workers, and the limit that binds; OPTIONS="--rows 150000000"
+	@$(BIN)/python -m tests.benchmarks.schedule $(OPTIONS)
 
 bench-doors: $(READY)  ## Memory of reading a table by each source, beside one Parquet file
 	@$(BIN)/python -m tests.benchmarks.doors
