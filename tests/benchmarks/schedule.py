@@ -92,7 +92,7 @@ class Record:
     n_features: int
     events: list[Event] = field(default_factory=list)
     stage: str = "ingest"
-    n_threads: int = 8
+    n_threads: int = 2  # shares of predictions; more would count small reads as work
     _since: float = 0.0
     _predicting: float = 0.0
     _fitting: float = 0.0
