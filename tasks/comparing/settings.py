@@ -44,52 +44,40 @@ class ComparisonSettings(Settings):
 
     model_config = ConfigDict(json_schema_extra=form_of_methods("methods"))
 
-    target: Name = Field(
-        title="Target", description="Column to predict.", json_schema_extra={"position": 0}
-    )
+    target: Name = Field(description="Column to predict.")
     methods: tuple[AnyMethod, ...] = setting(
         _RIVALS,
-        1,
-        "Methods",
         "What to compare; every feature kept is always among it. Of the default ones those that "
         "take sample weights, where there are some.",
         min_length=1,
         validate_default=True,
     )
     models: tuple[ModelSettings, ...] = setting(
-        (ModelSettings(),), 2, "Models", "Models to select for and to retrain.", min_length=1
+        (ModelSettings(),), "Models to select for and to retrain.", min_length=1
     )
     folds: Annotated[int, Field(ge=FEWEST_FOLDS, le=MOST_FOLDS)] = setting(
-        5, 3, "Folds", "Outer folds: each is scored by what was selected without it."
+        5, "Outer folds: each is scored by what was selected without it."
     )
     seeds: Count = setting(
         3,
-        4,
-        "Seeds",
         "How often the folds are dealt again, with the seeds from 0 on; in time order once, since "
         "there is one way to deal them.",
     )
     sizes: tuple[Size, ...] = setting(
         (),
-        5,
-        "Sizes",
         "Numbers of features, or shares of all, at which each method that can be asked for a "
         "number is scored besides its own choice.",
     )
-    columns: ColumnSettings = setting(ColumnSettings(), 6, "Columns", "What columns are for.")
-    task: TaskOrAuto = setting("auto", 7, "Task", TASK_IN_WORDS)
+    columns: ColumnSettings = setting(ColumnSettings(), "What columns are for.")
+    task: TaskOrAuto = setting("auto", TASK_IN_WORDS)
     loss: str | None = setting(
         None,
-        8,
-        "Loss",
         "squared_error, absolute_error, log_loss, or a scikit-learn scorer's name, negated. "
         "By default squared error for regression, log loss for classes.",
     )
-    baseline: Baseline = setting(
-        "mean", 9, "Baseline", "What a masked feature is set to: mean, median or zero."
-    )
-    tolerance: Tolerance = setting(TOLERANCE, 10, "Tolerance", TOLERANCE_IN_WORDS)
-    constraints: MaybeConstraints = constraints_setting(11)
+    baseline: Baseline = setting("mean", "What a masked feature is set to: mean, median or zero.")
+    tolerance: Tolerance = setting(TOLERANCE, TOLERANCE_IN_WORDS)
+    constraints: MaybeConstraints = constraints_setting()
 
     @model_validator(mode="before")
     @classmethod

@@ -52,56 +52,40 @@ class AfsBm(Method):
 
     kind: Literal["afs_bm"] = setting(
         "afs_bm",
-        0,
-        "Kind",
         "Adaptive feature selection with binary masking trains the model again between rounds in "
         "which features, drawn at random, are masked; it finds the number of features itself.",
     )
     slacks: tuple[Slack, ...] = setting(
         (0.01, 0.02, 0.03, 0.05),
-        1,
-        "Slacks",
         "A feature stays masked while loss <= last accepted loss x (1 + slack). Of several slacks, "
         "rejections or patiences, those whose mask does best on the model-validation rows win.",
         min_length=1,
     )
     n_features: Count | None = setting(
         None,
-        2,
-        "At most this many features",
         "Keep at most this many features: a search that would end with more continues to mask the "
         "feature that costs least.",
+        title="At most this many features",
     )
     drift_cap: Slack | None = setting(
         None,
-        3,
-        "Drift cap",
         "A feature stays masked only while loss <= very first loss x (1 + cap) as well. By default "
         "no cap.",
     )
-    rejections: _Counts = setting(
-        (10,), 4, "Rejections", "A round ends once this many features were put back."
-    )
+    rejections: _Counts = setting((10,), "A round ends once this many features were put back.")
     patience: _Counts = setting(
-        (5,), 5, "Patience", "The search ends after this many rounds in a row that masked nothing."
+        (5,), "The search ends after this many rounds in a row that masked nothing."
     )
     start: tuple[str, ...] = setting(
-        (),
-        6,
-        "Start",
-        "Features to begin with, besides those that are kept. By default all.",
+        (), "Features to begin with, besides those that are kept. By default all."
     )
     tune_every_round: bool = setting(
         False,
-        7,
-        "Tune every round",
         "Choose the hyper-parameters again for each training of the search. By default they are "
         "those of the base model.",
     )
     penalty: Annotated[float, Field(ge=0)] = setting(
         0.0,
-        8,
-        "Penalty",
         "Each loss that is compared has the share of kept features added to it, so many times. 1 "
         "is equation 5 of the paper; its algorithm has no penalty.",
     )

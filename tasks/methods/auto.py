@@ -38,7 +38,7 @@ from chaffinch.tasks.data.splitting.stratified_split import Index
 from chaffinch.tasks.data.stored_rows import RowNumbers, packed_index
 from chaffinch.tasks.methods.paths import of_ranking
 from chaffinch.tasks.methods.protocol import Problem, Seen, candidates_at, unused_features_error
-from chaffinch.tasks.methods.refits import Refit, at_most
+from chaffinch.tasks.methods.refits import AT_MOST, Refit
 from chaffinch.tasks.selection.attribution import attributions, attributions_by_block
 from chaffinch.tasks.selection.baselines.ranking import RankedPath
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Rows, mask_of_size
@@ -105,19 +105,15 @@ class Auto(Method):
         },
     )
 
-    kind: Literal["auto"] = setting("auto", 0, "Kind", f"auto: {_SUMMARY}.")
-    n_features: Count | None = at_most(1)
+    kind: Literal["auto"] = setting("auto", f"auto: {_SUMMARY}.")
+    n_features: Count | None = AT_MOST
     within_one_standard_error: bool = setting(
         False,
-        2,
-        "Within one standard error",
         "Take the smallest size whose loss exceeds the lowest by no more than the standard error "
         "of the difference. By default, only of the sizes shown to be within the tolerance.",
     )
     validation: Literal["auto", "folds", "holdout"] = setting(
         "auto",
-        3,
-        "Validation",
         "folds: the rows that each fold holds out give the verdict. holdout: a test part does, and "
         "one fold alone chooses the number of features, which is faster. auto: folds, but a test "
         "part, the last of the shares, with a time column, shares of your own, or more than "
@@ -126,10 +122,9 @@ class Auto(Method):
 
     exactly: bool = setting(
         False,
-        4,
-        "Exactly so many features",
         "Keep exactly n_features, and judge this number, instead of choosing one of at most so "
         "many. `chaffinch at` does it for a finished run.",
+        title="Exactly so many features",
     )
 
     @model_validator(mode="after")

@@ -50,30 +50,21 @@ class Gbmo(_MaskOptimisation):
     declared_traits = Traits(masks_given=True, reads_files=True, limits_size=True)
 
     kind: Literal["gbmo"] = setting(
-        "gbmo",
-        0,
-        "Kind",
-        "General binary mask optimisation finds the number of features itself.",
+        "gbmo", "General binary mask optimisation finds the number of features itself."
     )
     slacks: tuple[Slack, ...] = setting(
         (0.00025, 0.001, 0.01, 0.05),
-        1,
-        "Slacks",
         "A removal is accepted while loss <= previous loss x (1 + slack); the slack whose mask "
         "does best on the model-validation rows wins.",
         min_length=1,
     )
     n_features: Count | None = setting(
         None,
-        2,
-        "At most this many features",
         "Keep at most this many features: removals continue until no more are left.",
+        title="At most this many features",
     )
     drift_cap: Slack | None = setting(
-        None,
-        3,
-        "Drift cap",
-        "Also stop once the loss exceeds the unmasked loss x (1 + cap). By default no cap.",
+        None, "Also stop once the loss exceeds the unmasked loss x (1 + cap). By default no cap."
     )
 
     def candidates(self, result: SearchResult) -> list[Candidate]:
@@ -90,10 +81,7 @@ class Flbmo(_MaskOptimisation):
     model_config = ConfigDict(title="FLBMO")
 
     kind: Literal["flbmo"] = setting(
-        "flbmo",
-        0,
-        "Kind",
-        "Fixed-length binary mask optimisation keeps a fixed number of features.",
+        "flbmo", "Fixed-length binary mask optimisation keeps a fixed number of features."
     )
     n_features: Sizes = SIZES
 

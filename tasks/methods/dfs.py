@@ -38,7 +38,7 @@ class Dfs(Ranking):
         {"method.n_features": None, "method.penalty": (0.1, 0.3, 1.0, 3.0, 10.0)}
     )
 
-    kind: Literal["dfs"] = setting("dfs", 0, "Kind", f"Features are ranked by dfs: {_SCORE}.")
+    kind: Literal["dfs"] = setting("dfs", f"Features are ranked by dfs: {_SCORE}.")
     penalty: (
         Annotated[
             tuple[Annotated[float, Field(gt=0)], ...],
@@ -49,32 +49,25 @@ class Dfs(Ranking):
         | None
     ) = setting(
         None,
-        3,
-        "Penalty",
         "In place of a number: lambda of the term lambda / D sum s, in units of the target's "
         "variance. Of several, the one whose features do best on the model-validation rows wins; "
         "each descent begins where that of the smaller one ended.",
     )
     order: Order = setting(
         4,
-        4,
-        "Order",
         "Highest power of the correlations that the estimate looks at. A higher one errs less on "
         "average, but varies more: 4 or less where rows are few.",
     )
     steps: Count = setting(
         1000,
-        5,
-        "Steps",
         "At most so many; of several penalties, for each. A descent ends earlier when nothing more "
         "changes.",
     )
     batch_rows: BatchRows | None = setting(
         None,
-        6,
-        "Rows of a batch",
         "At least so many are looked at together; a step takes the mean over batches of 1,000 rows "
         "together. By default 1,000, or all where there are fewer.",
+        title="Rows of a batch",
     )
 
     def candidates(self, result: SearchResult) -> list[Candidate]:

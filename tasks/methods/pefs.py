@@ -84,8 +84,6 @@ class Pefs(Method):
 
     kind: Literal["pefs"] = setting(
         "pefs",
-        0,
-        "Kind",
         "Probabilistic embedded feature selection trains a network of its own and, at the same "
         "time, the probability of each feature, by which of two random masks has the lower loss.",
     )
@@ -93,44 +91,32 @@ class Pefs(Method):
         None
     ) = setting(
         None,
-        1,
-        "Penalties",
         "A feature stays if masks that have it win by more than this share of the contests. Each "
         "penalty is a search of its own; the one whose mask does best on the model-validation "
         "rows wins. By default 0.01, 0.02, 0.04, 0.08 and 0.15, unless there are sizes.",
     )
     n_features: Sizes | None = setting(
         None,
-        2,
-        "Sizes",
         f"{SIZES.description} The penalty is steered to each, in place of penalties.",
+        title="Sizes",
     )
     seeds: Count = setting(
-        1, 3, "Seeds", "Searches for each penalty or size; their probabilities are averaged."
+        1, "Searches for each penalty or size; their probabilities are averaged."
     )
-    samples: Annotated[int, Field(ge=2)] = setting(
-        2, 4, "Samples", "Masks that are compared on each mini-batch."
-    )
+    samples: Annotated[int, Field(ge=2)] = setting(2, "Masks that are compared on each mini-batch.")
     hidden_layer_sizes: tuple[Annotated[int, Field(ge=1, le=MOST_UNITS)], ...] = setting(
-        (200, 200, 200), 5, "Hidden layers", "Units of each hidden layer.", min_length=1
+        (200, 200, 200), "Units of each hidden layer.", title="Hidden layers", min_length=1
     )
     batch_size: Annotated[int, Field(ge=2)] | None = setting(
-        None,
-        6,
-        "Batch size",
-        "Rows of a mini-batch. By default 128, or all training rows if there are fewer.",
+        None, "Rows of a mini-batch. By default 128, or all training rows if there are fewer."
     )
     most_sweeps: Count = setting(
         60,
-        7,
-        "Most sweeps",
         "A search ends after so many times as many iterations as there are features (of fewer "
         "than 128 features, 128), whether or not its probabilities have settled.",
     )
     early_stopping: bool = setting(
         True,
-        8,
-        "Early stopping",
         "A search ends when its probabilities have settled. Otherwise it makes all its sweeps, as "
         "in the paper, whose 100,000 iterations are that many by the number of features.",
     )

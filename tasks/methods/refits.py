@@ -30,23 +30,17 @@ PARTS_OF_REFITS = {
 }
 
 
-def at_most(position: int) -> Any:
-    return setting(
-        None,
-        position,
-        "At most this many features",
-        "The search finds the number of features itself, and none above this.",
-    )
-
-
-def within_one_standard_error(position: int) -> Any:
-    return setting(
-        False,
-        position,
-        "Within one standard error",
-        "Take the smallest size whose mean loss over the folds exceeds the lowest by no more than "
-        "its standard error. By default the size with the lowest mean loss.",
-    )
+AT_MOST: Any = setting(
+    None,
+    "The search finds the number of features itself, and none above this.",
+    title="At most this many features",
+)
+WITHIN_ONE_STANDARD_ERROR: Any = setting(
+    False,
+    "Take the smallest size whose mean loss over the folds exceeds the lowest by no more than "
+    "its standard error. By default the size with the lowest mean loss.",
+    title="Within one standard error",
+)
 
 
 @dataclass(frozen=True)

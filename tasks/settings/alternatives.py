@@ -66,22 +66,15 @@ class AlternativeSettings(Settings):
     )
 
     number: _Number = setting(
-        ...,
-        0,
-        "Number",
-        f"How many sets to find besides the chosen one, {MOST:,} at most: each is refitted.",
+        ..., f"How many sets to find besides the chosen one, {MOST:,} at most: each is refitted."
     )
     tau: Annotated[float, Field(gt=0, le=1)] = setting(
         0.5,
-        1,
-        "Tau",
         "How far apart each two sets are at least: the share of features in which they differ; 1 "
         "for sets that share nothing.",
     )
     quality: QualityName = setting(
         "permutation",
-        2,
-        "Quality",
         "What a set is worth. The sum over its features of how much the base model's loss on the "
         "mask-validation rows rises when a feature is shuffled (permutation) or masked "
         "(masked_loss_importance), of the base model's gain (model_gain), mutual_information with "
@@ -92,39 +85,26 @@ class AlternativeSettings(Settings):
     )
     search: SearchName = setting(
         "sequential",
-        3,
-        "Search",
         "sequential: one set after the other, each the best next to those before it; simultaneous: "
         "all at once. Without proof, in one pass over the features, and with together only: "
         "greedy_replacement, greedy_balancing, greedy_depth_search.",
     )
     aggregate: Literal["sum", "min"] | None = setting(
         None,
-        4,
-        "Aggregate",
         "What is best of sets that are searched for all at once: their sum, which is the default, "
         "or the worst of them.",
     )
-    dissimilarity: Literal["dice", "jaccard"] = setting(
-        "dice", 5, "Dissimilarity", "What tau is measured by."
-    )
+    dissimilarity: Literal["dice", "jaccard"] = setting("dice", "What tau is measured by.")
     time_limit: Annotated[float, Field(gt=0)] = setting(
-        60.0,
-        6,
-        "Time limit",
-        "Seconds of one search, after which the best sets so far are taken, with a bound.",
+        60.0, "Seconds of one search, after which the best sets so far are taken, with a bound."
     )
     price_curve: bool = setting(
         False,
-        7,
-        "Price curve",
         "Search at every tau from 0.1 to 1 as well, to show what tau costs in quality: ten "
         "searches instead of one.",
     )
     certified: bool = setting(
         False,
-        8,
-        "Certified",
         "Also find sets, as far apart as possible, that are all shown to lose no more than the "
         "tolerance against all features, on rows that took no part in finding them. Their tau "
         "rises from 0.1.",
@@ -132,15 +112,12 @@ class AlternativeSettings(Settings):
 
     certified_size: Annotated[int, Field(ge=1)] | None = setting(
         None,
-        9,
-        "Size of certified sets",
         "How many features each certified set has, by default as many as were chosen. Larger sets "
         "are shown more often, and to differ more.",
+        title="Size of certified sets",
     )
     together: bool = setting(
         False,
-        10,
-        "Together",
         "Search for one set more, in place of the chosen set: all differ from each other, and none "
         "need differ from the chosen one. So the paper searches.",
     )

@@ -207,20 +207,15 @@ _IN_WORDS = {
 }
 
 
-def setting(default: Any, position: int, title: str, description: str, **limits: Any) -> Any:
-    """Return a field with the position that orders it in the UI form."""
-    return Field(
-        default,
-        title=title,
-        description=description,
-        json_schema_extra={"position": position},
-        **limits,
-    )
+def setting(default: Any, description: str, **options: Any) -> Any:
+    """Return a field; its title is its name in words unless `options` have one."""
+    return Field(default, description=description, **options)
 
 
-def choices_in_words(schema: dict[str, Any]) -> None:
-    """Name the choices of the form, which would be called ``int`` and ``str``."""
-    for field in schema["properties"].values():
+def complete_form(schema: dict[str, Any]) -> None:
+    """Order the fields of the form, and name their choices, which would be ``int`` and ``str``."""
+    for position, field in enumerate(schema["properties"].values()):
+        field["position"] = position
         for choice in field.get("anyOf", ()):
             if "$ref" not in choice:
                 choice.setdefault("title", _IN_WORDS[choice["type"]])
@@ -247,7 +242,8 @@ class Settings(BaseModel):
         extra="forbid",
         allow_inf_nan=False,
         hide_input_in_errors=True,  # a traceback would quote rows of a table
-        json_schema_extra=choices_in_words,
+        json_schema_extra=complete_form,
+        field_title_generator=lambda name, _: name.replace("_", " ").capitalize(),
         model_title_generator=lambda model: model.__name__.replace("Settings", " settings"),
     )
     # names in errors of settings that users set under another name
@@ -287,8 +283,7 @@ def listed(role: str, values: Any, what: str = "a list") -> tuple[Any, ...]:
 
 SIZES = setting(
     (1 / 6, 1 / 5, 1 / 4, 1 / 2),
-    1,
-    "Sizes",
     "Numbers of features to keep, or shares of all; of several, the one that does best on the "
     "model-validation rows wins.",
+    title="Sizes",
 )

@@ -18,53 +18,38 @@ def _as_text(value: Any) -> Any:
 class ColumnSettings(Settings):
     """What the columns of the table are for."""
 
-    keep: Names = setting((), 0, "Keep", "Features that are never removed.")
-    drop: Names = setting((), 1, "Drop", "Columns that are left out altogether.")
-    categorical: Names = setting(
-        (), 2, "Categorical", "Columns of numbers or dates that are categories."
-    )
+    keep: Names = setting((), "Features that are never removed.")
+    drop: Names = setting((), "Columns that are left out altogether.")
+    categorical: Names = setting((), "Columns of numbers or dates that are categories.")
     numeric: Names = setting(
-        (), 3, "Numeric", "Columns that must be numbers, leading zeros or not; text is an error."
+        (), "Columns that must be numbers, leading zeros or not; text is an error."
     )
-    weight: Name | None = setting(None, 4, "Weight", "Column of sample weights, above 0.")
-    group: Name | None = setting(
-        None, 5, "Group", "Column of groups; no group is split over two parts."
-    )
-    time: Name | None = setting(
-        None, 6, "Time", "Column of time order; later parts are strictly later rows."
-    )
+    weight: Name | None = setting(None, "Column of sample weights, above 0.")
+    group: Name | None = setting(None, "Column of groups; no group is split over two parts.")
+    time: Name | None = setting(None, "Column of time order; later parts are strictly later rows.")
     split: Name | None = setting(
         None,
-        7,
-        "Split",
         "Column with your own parts: train, test, and optionally validation. The verdict comes "
         "from the test rows.",
     )
     embargo: Annotated[str | float | None, BeforeValidator(_as_text)] = setting(
         None,
-        8,
-        "Embargo",
         "Time that must lie between rows to fit on and later rows that judge, such as 7 days, or a "
         "number in the unit of the time column; rows in between are left out.",
     )
     drop_leaks: bool = setting(
         False,
-        9,
-        "Drop leaks",
         "Leave out features that predict the target, or one of its classes, without the others.",
     )
     drop_rows_without_target: bool = setting(
         False,
-        10,
-        "Drop rows without a target",
         "Leave out rows whose target is missing; the contract says how many. By default they are "
         "refused.",
+        title="Drop rows without a target",
     )
 
     dates: Literal["none", "parts"] = setting(
         "none",
-        11,
-        "Dates",
         "What becomes of columns of dates: parts makes features of them, namely year, month, day "
         "of week and hour where they vary, and sine and cosine of the cyclical ones. By default "
         "they are left out.",
@@ -107,23 +92,20 @@ class HistorySettings(Settings):
 
     lags: Annotated[tuple[Count, ...], InOrder] = setting(
         (),
-        0,
-        "Lags",
         "How many rows back a value is taken from, such as 1,2,3,7,14,28; rows are counted in time "
         "order, within a series.",
     )
     rolling: Annotated[tuple[Annotated[int, Field(ge=2)], ...], InOrder] = setting(
         (),
-        1,
-        "Rolling windows",
         "Numbers of rows before the present one that a mean and a deviation are taken of, such as "
         "4,7,28.",
+        title="Rolling windows",
     )
     columns: Names = setting(
-        (), 2, "Columns", "What they are made of: columns of numbers. By default the target."
+        (), "What they are made of: columns of numbers. By default the target."
     )
     series: Name | None = setting(
-        None, 3, "Series", "Column that names the series of a row. By default there is one."
+        None, "Column that names the series of a row. By default there is one."
     )
 
     @model_validator(mode="before")

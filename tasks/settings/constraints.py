@@ -25,18 +25,12 @@ class FeatureGroup(Settings):
     model_config = ConfigDict(title="Group of features")
 
     features: Annotated[tuple[str, ...], Field(min_length=1), InOrder] = setting(
-        ..., 0, "Features", "Features of the group; no feature is in two groups."
+        ..., "Features of the group; no feature is in two groups."
     )
-    at_least: _Number = setting(0, 1, "At least", "Keep at least this many of them.")
-    at_most: _Number | None = setting(
-        None, 2, "At most", "Keep at most this many of them. By default all."
-    )
-    all_or_none: bool = setting(
-        False, 3, "All or none", "Keep all of them or none, as for one-hot columns."
-    )
-    cost: _Cost = setting(
-        0.0, 4, "Cost", "Paid once if any of them is kept, in addition to their own costs."
-    )
+    at_least: _Number = setting(0, "Keep at least this many of them.")
+    at_most: _Number | None = setting(None, "Keep at most this many of them. By default all.")
+    all_or_none: bool = setting(False, "Keep all of them or none, as for one-hot columns.")
+    cost: _Cost = setting(0.0, "Paid once if any of them is kept, in addition to their own costs.")
 
     @property
     def label(self) -> str:
@@ -79,13 +73,13 @@ class ConstraintSettings(Settings):
     model_config = ConfigDict(title="Constraints")
 
     groups: Annotated[tuple[FeatureGroup, ...], _GroupsInOrder] = setting(
-        (), 0, "Groups", "Features that are kept together, or of which some are kept."
+        (), "Features that are kept together, or of which some are kept."
     )
     costs: Annotated[dict[str, _Cost], _CostsInOrder] = setting(
-        {}, 1, "Costs", "Cost by feature; the others cost nothing but what their group does."
+        {}, "Cost by feature; the others cost nothing but what their group does."
     )
     budget: _Cost | None = setting(
-        None, 2, "Budget", "Largest cost of the kept features. By default there is no limit."
+        None, "Largest cost of the kept features. By default there is no limit."
     )
 
     @property
@@ -136,6 +130,6 @@ def _settings_of(constraints: Any) -> Any:
 MaybeConstraints = Annotated[ConstraintSettings | None, BeforeValidator(_settings_of)]
 
 
-def constraints_setting(position: int, by_default: str = "By default none.") -> Any:
+def constraints_setting(by_default: str = "By default none.") -> Any:
     words = f"Groups of features, costs and a budget that the kept features obey. {by_default}"
-    return setting(None, position, "Constraints", words)
+    return setting(None, words, title="Constraints")

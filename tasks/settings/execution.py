@@ -20,27 +20,20 @@ class LimitSettings(Settings):
 
     retries: Annotated[int, Field(ge=0, le=100)] = setting(
         2,
-        0,
-        "Retries",
         "How often a run that failed is tried again. What bad input or too little time stopped is "
         "not.",
     )
     retry_delay: Annotated[float, Field(ge=0, le=60 * 24)] = setting(
-        1.0, 1, "Retry delay", "Minutes before each of these."
+        1.0, "Minutes before each of these."
     )
     timeout: Minutes | None = setting(
-        1440.0, 2, "Timeout", "Minutes after which the run is stopped, in each try."
+        1440.0, "Minutes after which the run is stopped, in each try."
     )
     stage_timeout: Minutes | None = setting(
-        720.0,
-        3,
-        "Stage timeout",
-        "Minutes after which the run is stopped, in each stage.",
+        720.0, "Minutes after which the run is stopped, in each stage."
     )
     data_set: _Name | None = setting(
         None,
-        4,
-        "Data set",
         "Runs of one data set in a store wait for each other. By default the table's name "
         "without endings; give one where the names of tables have dates in them.",
     )
@@ -49,36 +42,26 @@ class LimitSettings(Settings):
 class ServeSettings(LimitSettings):
     """Options of `chaffinch serve` beside those of the selection."""
 
-    cron: str = setting("0 2 * * *", 0, "Cron", "When the nightly run starts.")
-    timezone: str = setting("UTC", 1, "Time zone", "Time zone of the schedule.")
+    cron: str = setting("0 2 * * *", "When the nightly run starts.")
+    timezone: str = setting("UTC", "Time zone of the schedule.", title="Time zone")
     name: str | None = setting(
-        None,
-        2,
-        "Name",
-        "Name of the data set, under which newer ones are announced; by default the table's.",
+        None, "Name of the data set, under which newer ones are announced; by default the table's."
     )
-    promote: bool = setting(
-        False, 3, "Promote", "Promote the contracts of scheduled runs that pass the gate."
-    )
+    promote: bool = setting(False, "Promote the contracts of scheduled runs that pass the gate.")
     wait_for_approval: Annotated[float, Field(gt=0)] | None = setting(
         None,
-        4,
-        "Wait for approval",
         "Hours that a scheduled run pauses for a person where one has to decide; with promote. By "
         "default it ends; on the command line the option without a value means 12.",
     )
     unattended: Unattended = setting(
         "complete",
-        5,
-        "Unattended",
         "How a scheduled run ends that needs a decision that nobody took: complete or fail; with "
         "promote.",
     )
     reports_port: Annotated[int, Field(ge=1, le=65535)] | None = setting(
         None,
-        6,
-        "Port of the reports",
         "Serve the store's reports to this machine, and link to them; by default paths are named.",
+        title="Port of the reports",
     )
 
     @model_validator(mode="after")
@@ -96,30 +79,22 @@ class PromotionSettings(Settings):
 
     name: _Name | None = setting(
         None,
-        0,
-        "Name",
         "Of the data set. By default the table's, without its ending; give one where the names of "
         "tables have dates in them.",
     )
     most_changed: Annotated[float, Field(ge=0, le=1)] = setting(
         0.3,
-        1,
-        "Most changed",
         "Largest share of the features, of those in the promoted set or the new one, that may "
         "change without a person.",
     )
     wait: Annotated[float, Field(gt=0)] | None = setting(
         None,
-        2,
-        "Wait",
         "Hours that the run pauses for a person where one has to decide. By default it ends, and "
         "chaffinch promote is how to decide.",
     )
 
     unattended: Unattended = setting(
         "complete",
-        3,
-        "Unattended",
         "How a run ends that needs a decision that nobody took. complete: in the state "
         "NeedsDecision, whose message gives the reason. fail: it fails with this message.",
     )

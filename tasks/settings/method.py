@@ -18,7 +18,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from chaffinch.errors import InputError, short_repr
 from chaffinch.storage.column_names import alike
-from chaffinch.tasks.settings.base import Settings, choices_in_words
+from chaffinch.tasks.settings.base import Settings, complete_form
 
 if TYPE_CHECKING:
     from chaffinch.tasks.selection.core import FittedModel, Mask, Rows, Schema
@@ -378,7 +378,7 @@ def form_of_methods(name: str) -> Callable[[dict[str, Any]], None]:
     """Return a function that puts all settings of the default methods of a field into a form."""
 
     def complete(schema: dict[str, Any]) -> None:
-        choices_in_words(schema)
+        complete_form(schema)
         field = schema["properties"][name]
         default = field["default"]
         several = [default] if isinstance(default, str) else default

@@ -46,31 +46,25 @@ class Reselect(Method):
 class ReselectionSettings(Settings):
     """What a person can set of a reselection; all else is as in the former run."""
 
-    target: Name | None = setting(
-        None, 0, "Target", "Column to predict. By default the former run's."
-    )
+    target: Name | None = setting(None, "Column to predict. By default the former run's.")
     drop: tuple[Name, ...] | None = setting(
-        None, 1, "Drop", "Columns that are left out altogether. By default the former run's."
+        None, "Columns that are left out altogether. By default the former run's."
     )
     model: str | None = setting(
-        None, 2, "Model", "Name of the model. By default the former run's, as it was set."
+        None, "Name of the model. By default the former run's, as it was set."
     )
     gain: _Share = setting(
         0.01,
-        3,
-        "Gain",
         "Share of the loss that a feature must save to be of help; what is shown to help returns, "
         "or stays.",
     )
     slack: _Share = setting(
         0.05,
-        4,
-        "Slack",
         "Share by which the loss may rise, shown at 95 %, for all features together that leave in "
         "a round.",
     )
-    rejections: Count = setting(10, 5, "Rejections", "How many features a round may reject.")
+    rejections: Count = setting(10, "How many features a round may reject.")
     seed: Annotated[int, Field(ge=0, le=2**32 - 1)] | None = setting(
-        None, 6, "Seed", "The only source of randomness. By default the former run's."
+        None, "The only source of randomness. By default the former run's."
     )
-    constraints: MaybeConstraints = constraints_setting(7, "By default the former run's.")
+    constraints: MaybeConstraints = constraints_setting("By default the former run's.")

@@ -70,38 +70,24 @@ class ModelSettings(Settings):
 
     name: str = setting(
         "lightgbm",
-        0,
-        "Name",
         "lightgbm, xgboost, catboost, mlp, linear, pefs-network, or the name of a scikit-learn "
         "estimator such as RandomForestClassifier. pefs-network is the network that the search of "
         "method pefs has trained.",
     )
     parameters: dict[str, Any] = setting(
-        {},
-        1,
-        "Parameters",
-        'Fixed hyper-parameters, by the library\'s own names, as JSON: {"num_leaves": 15}.',
+        {}, 'Fixed hyper-parameters, by the library\'s own names, as JSON: {"num_leaves": 15}.'
     )
     tuning: Literal["small", "paper", "paper:bmo", "paper:afs-bm", "none"] = setting(
         "small",
-        2,
-        "Tuning",
         "Hyper-parameter grid tried by cross-validation: a small one, that of a paper, or none; "
         "paper is 20 draws of paper:bmo.",
     )
     folds: Annotated[int, Field(ge=FEWEST_FOLDS, le=MOST_FOLDS)] = setting(
         5,
-        3,
-        "Folds",
         "Folds of the cross-validation that tunes the model, and of auto and rfecv; auto needs at "
         "least 3.",
     )
-    tuning_rows: _FewestRows = setting(
-        1_000_000,
-        4,
-        "Tuning rows",
-        "Tune on at most this many of the training rows.",
-    )
+    tuning_rows: _FewestRows = setting(1_000_000, "Tune on at most this many of the training rows.")
 
     @field_validator("parameters")
     @classmethod
@@ -127,67 +113,50 @@ class SelectionSettings(Settings):
 
     model_config = ConfigDict(json_schema_extra=form_of_methods("method"))
 
-    target: Name = Field(
-        title="Target", description="Column to predict.", json_schema_extra={"position": 0}
-    )
+    target: Name = Field(description="Column to predict.")
     method: AnyMethod = setting(
         "auto",
-        1,
-        "Method",
         "How the features are chosen; each way has settings of its own.",
         validate_default=True,
     )
-    model: ModelSettings = setting(ModelSettings(), 2, "Model", "The model and its tuning.")
-    task: TaskOrAuto = setting("auto", 3, "Task", TASK_IN_WORDS)
-    columns: ColumnSettings = setting(ColumnSettings(), 4, "Columns", "What columns are for.")
+    model: ModelSettings = setting(ModelSettings(), "The model and its tuning.")
+    task: TaskOrAuto = setting("auto", TASK_IN_WORDS)
+    columns: ColumnSettings = setting(ColumnSettings(), "What columns are for.")
     alternatives: AlternativeSettings | None = setting(
         None,
-        5,
-        "Alternatives",
         "Feature sets that differ from the chosen one, each as good as it can be; by default none.",
     )
     loss: str | None = setting(
         None,
-        6,
-        "Loss",
         "squared_error, absolute_error, log_loss, or a scikit-learn scorer's name, negated. "
         "By default squared error for regression, log loss for classes.",
     )
     baseline: Baseline = setting(
         "mean",
-        7,
-        "Baseline",
         "What a masked feature is set to: mean, median or minimum of the training rows, or zero; a "
         "masked category becomes the most frequent one.",
     )
     seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = setting(
-        0, 8, "Seed", "The only source of randomness: one seed in, one result out."
+        0, "The only source of randomness: one seed in, one result out."
     )
     history: HistorySettings | None = setting(
-        None,
-        9,
-        "History",
-        "Features made of earlier rows, for tables in time order; by default none.",
+        None, "Features made of earlier rows, for tables in time order; by default none."
     )
     shares: tuple[_Percent, ...] = setting(
         PERCENT,
-        10,
-        "Shares",
         "Percent of the rows to train on, for mask validation, for model validation and for the "
         "test, in time order the earliest first; AFS-BM's published runs have 50,20,20,10. Method "
         "auto develops on the first three together.",
         min_length=4,
         max_length=4,
     )
-    tolerance: Tolerance = setting(TOLERANCE, 11, "Tolerance", TOLERANCE_IN_WORDS)
+    tolerance: Tolerance = setting(TOLERANCE, TOLERANCE_IN_WORDS)
     mask_rows: _FewestRows = setting(
         MASK_ROWS,
-        12,
-        "Mask rows",
         "Compute masked losses on at most this many rows, and of each fold of auto judge on no "
         "more. A mean loss over n rows has a standard error of 1/sqrt(n) of their deviation.",
     )
-    constraints: MaybeConstraints = constraints_setting(13)
+    constraints: MaybeConstraints = constraints_setting()
 
     @property
     def former(self) -> Reselect | None:
@@ -345,8 +314,8 @@ class SettingsFile(Settings):
 
     model_config = ConfigDict(title="Settings file")
 
-    name: str = setting(..., 0, "Name", "Name of the file.")
-    sha256: str = setting(..., 1, "SHA-256", "Hash of its content.")
+    name: str = setting(..., "Name of the file.")
+    sha256: str = setting(..., "Hash of its content.", title="SHA-256")
 
 
 class ExecutionSettings(Settings):
@@ -354,30 +323,23 @@ class ExecutionSettings(Settings):
 
     store: StorePath = setting(
         Path("chaffinch-store"),
-        0,
-        "Store",
         "Folder that keeps datasets and runs, or an address such as s3://bucket/prefix.",
     )
     cluster: ClusterOrAuto = setting(
         "auto",
-        1,
-        "Cluster",
         "auto: this process, and worker processes on this machine once a step is long enough to "
         "gain by them; local: worker processes; none: this process alone; or the address of a Dask "
         "scheduler such as tcp://host:8786.",
     )
     workers: WorkerCount | None = setting(
-        None, 2, "Workers", "Worker processes of a local cluster. By default one per core."
+        None, "Worker processes of a local cluster. By default one per core."
     )
 
     strict: bool = setting(
-        False,
-        3,
-        "Strict",
-        "Fail before anything is trained if there are warnings about the table; exit code 3.",
+        False, "Fail before anything is trained if there are warnings about the table; exit code 3."
     )
     settings_file: SettingsFile | None = setting(
-        None, 4, "Settings file", "File that the settings come from; the contract names it."
+        None, "File that the settings come from; the contract names it."
     )
 
     _client: Any = PrivateAttr(None)

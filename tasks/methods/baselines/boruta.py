@@ -14,7 +14,7 @@ from chaffinch.errors import InputError
 from chaffinch.tasks.methods.fitting import Recipe
 from chaffinch.tasks.methods.paths import PARTS_OF_RANKINGS, RANKED_ON, of_ranking
 from chaffinch.tasks.methods.protocol import Problem, candidates_at
-from chaffinch.tasks.methods.refits import at_most, log_refits
+from chaffinch.tasks.methods.refits import AT_MOST, log_refits
 from chaffinch.tasks.selection.baselines.importances import check_importances, select_from_model
 from chaffinch.tasks.selection.baselines.ranking import RankedPath
 from chaffinch.tasks.selection.baselines.shadows import confirm, with_shadows
@@ -47,15 +47,11 @@ class Boruta(Method):
         parts_used=PARTS_OF_RANKINGS,
     )
 
-    kind: Literal["boruta"] = setting("boruta", 0, "Kind", f"boruta: {_BORUTA}.")
-    n_features: Count | None = at_most(1)
-    rounds: Count = setting(
-        100, 2, "Rounds", "Refits at most; what they do not decide is not kept."
-    )
+    kind: Literal["boruta"] = setting("boruta", f"boruta: {_BORUTA}.")
+    n_features: Count | None = AT_MOST
+    rounds: Count = setting(100, "Refits at most; what they do not decide is not kept.")
     alpha: Share = setting(
         0.05,
-        3,
-        "Alpha",
         "Level at which a feature has more hits than chance, over all features by Bonferroni's "
         "rule. Rounds share their rows, so that a chance association may be confirmed more often.",
     )

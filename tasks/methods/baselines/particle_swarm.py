@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 
 from chaffinch.tasks.methods.protocol import Problem
-from chaffinch.tasks.methods.refits import PARTS_OF_REFITS, RefitLosses, at_most, log_refits
+from chaffinch.tasks.methods.refits import AT_MOST, PARTS_OF_REFITS, RefitLosses, log_refits
 from chaffinch.tasks.selection.baselines.wrappers import Swarm, particle_swarm
 from chaffinch.tasks.settings.base import Count, setting
 from chaffinch.tasks.settings.method import Method, Traits
@@ -35,22 +35,20 @@ class ParticleSwarm(Method):
         parts_used=PARTS_OF_REFITS,
     )
 
-    kind: Literal["particle_swarm"] = setting(
-        "particle_swarm", 0, "Kind", f"particle_swarm: {_SWARM}."
-    )
-    n_features: Count | None = at_most(1)
-    individuals: Count = setting(10, 2, "Individuals", "Masks that are judged at a time.")
+    kind: Literal["particle_swarm"] = setting("particle_swarm", f"particle_swarm: {_SWARM}.")
+    n_features: Count | None = AT_MOST
+    individuals: Count = setting(10, "Masks that are judged at a time.")
     generations: Count = setting(
-        25, 3, "Generations", "How often they are judged; each mask costs a refit the first time."
+        25, "How often they are judged; each mask costs a refit the first time."
     )
     inertia: _Pull = setting(
-        0.7298, 4, "Inertia", "How much of its velocity a mask keeps from one generation on."
+        0.7298, "How much of its velocity a mask keeps from one generation on."
     )
     cognitive: _Pull = setting(
-        1.49618, 5, "Cognitive coefficient", "How strongly a mask is drawn to its own best."
+        1.49618, "How strongly a mask is drawn to its own best.", title="Cognitive coefficient"
     )
     social: _Pull = setting(
-        1.49618, 6, "Social coefficient", "How strongly a mask is drawn to the best of all."
+        1.49618, "How strongly a mask is drawn to the best of all.", title="Social coefficient"
     )
 
     def fits(self, n_rows: int, n_features: int, n_folds: int) -> Sequence[int]:

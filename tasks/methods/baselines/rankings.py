@@ -76,24 +76,20 @@ class Ranking(Method):
 
     kind: Annotated[str, AfterValidator(_is_ranking), _AnyRanking] = setting(
         "anova_f",
-        0,
-        "Kind",
         "Features are ranked by "
         + "; ".join(f"{kind}: {scorer_of(kind).score}" for kind in plain_rankings())
         + ".",
     )
     n_features: Sizes | None = setting(
         None,
-        1,
-        "Sizes",
         f"{SIZES.description} By default 1/6, 1/5, 1/4 and 1/2 of all, unless there is a lowest "
         "score.",
+        title="Sizes",
     )
     min_score: float | None = setting(
         None,
-        2,
-        "Lowest score",
         "Keep the features whose score is at least this, in place of a number of features.",
+        title="Lowest score",
     )
 
     @model_validator(mode="before")

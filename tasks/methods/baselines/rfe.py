@@ -23,11 +23,11 @@ from chaffinch.tasks.methods.paths import (
 )
 from chaffinch.tasks.methods.protocol import Problem, candidates_at, masks_of_sizes
 from chaffinch.tasks.methods.refits import (
+    AT_MOST,
+    WITHIN_ONE_STANDARD_ERROR,
     Refit,
-    at_most,
     log_refits,
     refitted_loss,
-    within_one_standard_error,
 )
 from chaffinch.tasks.selection.baselines.importances import check_importances, select_from_model
 from chaffinch.tasks.selection.baselines.ranking import RankedPath
@@ -54,9 +54,8 @@ _RFECV = (
 )
 _STEP = setting(
     0.1,
-    2,
-    "Step",
     "Share of the features left that leaves after each refit: rounded down, and one at least.",
+    title="Step",
 )
 
 
@@ -77,7 +76,7 @@ class Rfe(_RecursiveElimination):
         score=PLACE, score_is_place=True, refits=_RFE, parts_used=PARTS_OF_RANKINGS
     )
 
-    kind: Literal["rfe"] = setting("rfe", 0, "Kind", f"rfe: {_RFE}.")
+    kind: Literal["rfe"] = setting("rfe", f"rfe: {_RFE}.")
     n_features: Sizes = SIZES
     step: Share = _STEP
 
@@ -117,10 +116,10 @@ class Rfecv(_RecursiveElimination):
         parts_used=PARTS_OF_RANKINGS,
     )
 
-    kind: Literal["rfecv"] = setting("rfecv", 0, "Kind", f"rfecv: {_RFECV}.")
-    n_features: Count | None = at_most(1)
+    kind: Literal["rfecv"] = setting("rfecv", f"rfecv: {_RFECV}.")
+    n_features: Count | None = AT_MOST
     step: Share = _STEP
-    within_one_standard_error: bool = within_one_standard_error(3)
+    within_one_standard_error: bool = WITHIN_ONE_STANDARD_ERROR
 
     def fits(self, n_rows: int, n_features: int, n_folds: int) -> Sequence[int]:
         return sizes_on_the_way(n_features, 1, self.step) * (n_folds + 1)

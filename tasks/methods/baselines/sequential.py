@@ -41,10 +41,7 @@ class Sequential(Method):
     model_config = ConfigDict(title="Sequential")
 
     kind: SequentialName = setting(
-        "sequential_forward",
-        0,
-        "Kind",
-        "; ".join(f"{kind}: {words}" for kind, words in _KINDS.items()) + ".",
+        "sequential_forward", "; ".join(f"{kind}: {words}" for kind, words in _KINDS.items()) + "."
     )
     n_features: Sizes = SIZES
 
