@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
-from chaffinch.tasks.selection.dfs.limits import HIGHEST_ORDER, check_one_aim, check_order_is_known
+from chaffinch.tasks.selection.limits import HIGHEST_ORDER, check_one_aim, check_order_is_known
 from chaffinch.tasks.settings.base import (
     Cluster,
     Count,

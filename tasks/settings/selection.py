@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
 from chaffinch.errors import InputError, short_repr
+from chaffinch.tasks.selection.limits import Tuning
 from chaffinch.tasks.settings.alternatives import (
     GREEDY,
     WEIGHTED,
@@ -77,7 +78,7 @@ class ModelSettings(Settings):
     parameters: dict[str, Any] = setting(
         {}, 'Fixed hyper-parameters, by the library\'s own names, as JSON: {"num_leaves": 15}.'
     )
-    tuning: Literal["small", "paper", "paper:bmo", "paper:afs-bm", "none"] = setting(
+    tuning: Tuning = setting(
         "small",
         "Hyper-parameter grid tried by cross-validation: a small one, that of a paper, or none; "
         "paper is 20 draws of paper:bmo.",

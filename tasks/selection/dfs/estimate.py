@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from chaffinch.errors import InputError
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.selection.dfs.kernels import dense_sweeps
-from chaffinch.tasks.selection.dfs.limits import HIGHEST_ORDER, check_order_is_known
 from chaffinch.tasks.selection.dfs.sparse_kernels import gather, sparse_sweeps
+from chaffinch.tasks.selection.limits import HIGHEST_ORDER, check_order_is_known
 
 COEFFICIENTS: dict[int, tuple[float, ...]] = {
     1: (0.60355,),

@@ -23,7 +23,6 @@ from chaffinch.tasks.selection.dfs.descent import (
     Step,
     with_other_rows,
 )
-from chaffinch.tasks.selection.dfs.limits import check_one_aim
 from chaffinch.tasks.selection.dfs.passes import Sharing, learn
 from chaffinch.tasks.selection.dfs.scaling import Scale
 from chaffinch.tasks.selection.dfs.sources import (
@@ -33,6 +32,7 @@ from chaffinch.tasks.selection.dfs.sources import (
     check_one_target,
 )
 from chaffinch.tasks.selection.input_checks import check_count, is_number
+from chaffinch.tasks.selection.limits import check_one_aim
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import ModuleType
+from typing import get_args
 
 from chaffinch.errors import InputError
 from chaffinch.tasks.selection.core import FittedModel, Rows, Schema, Task
+from chaffinch.tasks.selection.limits import Tuning
 from chaffinch.tasks.selection.models import (
     catboost,
     lightgbm,
@@ -123,14 +125,10 @@ def load(
     return classes[kind].from_files(files, schema)
 
 
-# Grids of hyper-parameters: of a paper, its Table 1; "paper" is 20 draws of "paper:bmo".
-PRESETS = ("small", "paper", "paper:bmo", "paper:afs-bm", "none")
-
-
 def parameter_grid(name: str, preset: str, task: Task, n_rows: int) -> list[dict[str, JSON]]:
     """Return the hyper-parameters to try, in a fixed order; of "paper", all that are drawn from."""
-    if preset not in PRESETS:
-        raise InputError(f"tuning must be one of {', '.join(PRESETS)} but is {preset!r}")
+    if preset not in get_args(Tuning):
+        raise InputError(f"tuning must be one of {', '.join(get_args(Tuning))} but is {preset!r}")
     if preset == "none":
         return [{}]
     kind, preset = kind_of(name), "paper:bmo" if preset == "paper" else preset

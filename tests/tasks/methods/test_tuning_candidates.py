@@ -1,13 +1,11 @@
 """What tuning tries."""
 
-from typing import get_args
-
 import pytest
 
 from chaffinch import ModelSettings, SelectionSettings
 from chaffinch.tasks.methods.fitting import recipe_of, tuning_candidates
 from chaffinch.tasks.selection.core import Schema
-from chaffinch.tasks.selection.models import PRESETS, parameter_grid
+from chaffinch.tasks.selection.models import parameter_grid
 
 SCHEMA = Schema(("a",), (0,))
 
@@ -16,10 +14,6 @@ def tried(tuning, seed=0, **parameters):
     model = ModelSettings(tuning=tuning, parameters=parameters)
     settings = SelectionSettings(target="y", model=model, seed=seed)
     return tuning_candidates(recipe_of(settings), settings, SCHEMA, 1000)
-
-
-def test_the_settings_take_every_grid_there_is():
-    assert get_args(ModelSettings.model_fields["tuning"].annotation) == PRESETS
 
 
 @pytest.mark.parametrize("tuning", ["paper:bmo", "paper:afs-bm"])

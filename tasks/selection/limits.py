@@ -1,10 +1,15 @@
-"""Limits of a descent's settings, which are checked by them too, so that numpy is not loaded."""
+"""What settings are checked by as well: nothing here loads numpy."""
 
 from __future__ import annotations
 
+from typing import Literal
+
 from chaffinch.errors import InputError
 
-HIGHEST_ORDER = 8
+HIGHEST_ORDER = 8  # of a descent
+
+# Grids of hyper-parameters: of a paper, its Table 1; "paper" is 20 draws of "paper:bmo".
+Tuning = Literal["small", "paper", "paper:bmo", "paper:afs-bm", "none"]
 
 
 def check_order_is_known(order: int) -> None:
