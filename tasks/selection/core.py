@@ -7,15 +7,16 @@ A search accesses a model only through `MaskedLoss`: it never sees rows, paramet
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from chaffinch.errors import InputError
+from chaffinch.errors import InputError, NotCovered
 
 if TYPE_CHECKING:
     from chaffinch.tasks.selection.models.dense import DenseModel
@@ -126,61 +127,71 @@ class Rows:
         return predictions[0] if len(predictions) == 1 else np.concatenate(predictions)
 
 
-class Predictor(Protocol):
-    """Interface of a trained model of `kind`, its name in the registry, trained on `schema`.
+class Predictor(ABC):
+    """A trained model of `kind`, its name in the registry, trained on `schema`.
 
-    `models.base.Model` has the default of what a model need not offer.
+    What it may offer beside its predictions it does not by default. Exact masked losses follow from
+    `forest` or `dense`, rankings from `importances` and `shap_values`.
     """
 
-    @property
-    def kind(self) -> str: ...
+    kind: str
+    schema: Schema
+    is_single_precision = False  # it adds in float32, so that predictions differ from exact sums
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name that a user knows the model by."""
+        return self.kind
 
     @property
-    def rows_are_independent(self) -> bool: ...
+    def rows_are_independent(self) -> bool:
+        """Whether a row's prediction is the same to the last bit in any company."""
+        return False
 
     @property
-    def is_single_precision(self) -> bool: ...
+    @abstractmethod
+    def used_features(self) -> Mask:
+        """Features that can change a prediction, shape (d,); True where this is not known."""
 
-    @property
-    def schema(self) -> Schema: ...
-
+    @abstractmethod
     def predict(self, X: Floats) -> Floats:
         """Predict every row of X (n, d): values (n,), or class probabilities (n, n_classes).
 
         The prediction of a row depends on that row alone, and on nothing else to the last bit
         as long as all rows of the same X come in the same call.
         """
-        ...
 
-    @property
-    def used_features(self) -> Mask:
-        """Features that can change a prediction, shape (d,); True where this is not known."""
-        ...
+    def forest(self) -> Forest:
+        """Return the model's trees; NotCovered if it has none that are known here."""
+        raise NotCovered
 
-    def forest(self) -> Forest: ...
+    def dense(self) -> DenseModel:
+        """Return the model's layers; NotCovered if it is neither a network nor linear."""
+        raise NotCovered
 
-    def dense(self) -> DenseModel: ...
+    def importances(self) -> Floats | None:
+        """Return the total gain or sum of absolute coefficients by feature, (d,); None without."""
+        return None
 
-    def importances(self) -> Floats | None: ...
+    def shap_values(self, X: Floats) -> Floats | None:
+        """Return the exact SHAP values (n, k, d) of rows X (n, d); None if it has none.
 
-    def shap_values(self, X: Floats) -> Floats | None: ...
+        k is 1, or n_classes above 2. InputError if a parameter of the model excludes them.
+        """
+        return None
 
 
-@runtime_checkable
-class FittedModel(Predictor, Protocol):
+class FittedModel(Predictor):
     """A trained model of any library; immutable, can be sent to a worker."""
 
+    @abstractmethod
     def to_files(self) -> dict[str, bytes]:
         """Return the library's native files by name; never pickle."""
-        ...
 
     @classmethod
+    @abstractmethod
     def from_files(cls, files: Mapping[str, bytes], schema: Schema) -> Self:
         """Rebuild from native files; inverse of `to_files`."""
-        ...
 
 
 class MaskedLoss(Protocol):

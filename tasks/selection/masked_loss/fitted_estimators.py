@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from chaffinch.errors import InputError, NotCovered
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Predictor, Schema
 from chaffinch.tasks.selection.masked_loss.external_models import ExternalModel, read_model
-from chaffinch.tasks.selection.models.base import Model, check_matrix
+from chaffinch.tasks.selection.models.base import check_matrix
 from chaffinch.tasks.selection.models.dense import DenseModel
 from chaffinch.tasks.selection.models.forest import Forest
 
@@ -40,7 +40,7 @@ def digest_of_fit(estimator: Any) -> str | None:
 
 
 @dataclass(frozen=True, eq=False)
-class ReorderedModel(Model):
+class ReorderedModel(Predictor):
     """A trained model whose columns are the features of `schema` in another order."""
 
     schema: Schema

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import get_args
 
 from chaffinch.errors import InputError
-from chaffinch.tasks.selection.core import FittedModel, Rows, Schema, Task
+from chaffinch.tasks.selection.core import FittedModel, Predictor, Rows, Schema, Task
 from chaffinch.tasks.selection.limits import Tuning
 from chaffinch.tasks.selection.models import (
     catboost,
@@ -25,7 +25,6 @@ from chaffinch.tasks.selection.models import (
 )
 from chaffinch.tasks.selection.models.base import (
     JSON,
-    Model,
     Parameters,
     check_rows,
     of_other_task,
@@ -62,8 +61,8 @@ class ModelKind:
         return self.task in (None, task)
 
     def offers(self, what: str) -> bool:
-        """Return whether its models have a method that `Model` leaves open, as "importances"."""
-        return getattr(self.model, what) is not getattr(Model, what)
+        """Return whether its models have what `Predictor` leaves open, as "importances"."""
+        return getattr(self.model, what) is not getattr(Predictor, what)
 
 
 _ESTIMATOR = ModelKind(ScikitLearnModel, scikit_learn, "sklearn", "scikit-learn")

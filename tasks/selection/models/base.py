@@ -12,9 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from chaffinch.errors import InputError, NotCovered
-from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema, Task
-from chaffinch.tasks.selection.models.dense import DenseModel
-from chaffinch.tasks.selection.models.forest import Forest
+from chaffinch.tasks.selection.core import Floats, Mask, Predictor, Rows, Schema, Task
 
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
 Parameters: TypeAlias = Mapping[str, JSON]
@@ -164,54 +162,18 @@ def native_file(files: Mapping[str, bytes], name: str) -> bytes:
     return files[name]
 
 
-class Model:
-    """Base of trained models: what a model may offer beside its predictions, by default nothing.
-
-    Exact masked losses follow from `forest` or `dense`, rankings from `importances` and
-    `shap_values`.
-    """
-
-    kind: str
-    is_single_precision = False  # it adds in float32, so that predictions differ from exact sums
-
-    @property
-    def rows_are_independent(self) -> bool:
-        """Whether a row's prediction is the same to the last bit in any company."""
-        return False
-
-    @property
-    def name(self) -> str:
-        """The name that a user knows the model by."""
-        return self.kind
-
-    def forest(self) -> Forest:
-        """Return the model's trees; NotCovered if it has none that are known here."""
-        raise NotCovered
-
-    def dense(self) -> DenseModel:
-        """Return the model's layers; NotCovered if it is neither a network nor linear."""
-        raise NotCovered
-
-    def importances(self) -> Floats | None:
-        """Return the total gain or sum of absolute coefficients by feature, (d,); None without."""
-        return None
-
-    def shap_values(self, X: Floats) -> Floats | None:
-        """Return the exact SHAP values (n, k, d) of rows X (n, d); None if it has none.
-
-        k is 1, or n_classes above 2. InputError if a parameter of the model excludes them.
-        """
-        return None
-
-
 @dataclass(frozen=True, eq=False)
-class GivenModel(Model):
+class GivenModel(Predictor):
     """A model known by its predictions only; `own` takes X (n, d) to them."""
 
     kind: str
     schema: Schema
     own: Callable[[Floats], Any]
-    used_features: Mask
+    used: Mask
+
+    @property
+    def used_features(self) -> Mask:
+        return self.used
 
     def predict(self, X: Floats) -> Floats:
         check_matrix(X, self.schema)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from chaffinch.errors import InputError
-from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema
+from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Rows, Schema
 from chaffinch.tasks.selection.models.base import (
     FROM_TARGET,
     JSON,
@@ -29,7 +29,6 @@ from chaffinch.tasks.selection.models.base import (
     ONE_THREAD,
     QUIET,
     SEEDED,
-    Model,
     Parameters,
     check_matrix,
     check_parameters,
@@ -260,7 +259,7 @@ def _blocks(n_rows: int) -> Iterator[slice]:
 
 
 @dataclass(frozen=True, eq=False)
-class NeuralNetwork(Model):
+class NeuralNetwork(FittedModel):
     """A trained multilayer perceptron; its last layer is linear, then softmax for classes."""
 
     schema: Schema

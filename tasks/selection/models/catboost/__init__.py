@@ -18,14 +18,13 @@ from typing import Any, Self
 import numpy as np
 
 from chaffinch.errors import InputError
-from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema
+from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Rows, Schema
 from chaffinch.tasks.selection.models.base import (
     FROM_TARGET,
     JSON,
     ONE_THREAD,
     QUIET,
     SEEDED,
-    Model,
     Parameters,
     check_matrix,
     check_parameters,
@@ -161,15 +160,19 @@ def _pool(X: Floats, schema: Schema, y: Any = None, weight: Any = None) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class CatBoostModel(Model):
+class CatBoostModel(FittedModel):
     schema: Schema
     booster: Any
     classes: tuple[int, ...]  # that it tells apart; the others have probability 0
     content: bytes  # JSON
-    used_features: Mask
+    used: Mask
 
     kind = "catboost"
     rows_are_independent = True
+
+    @property
+    def used_features(self) -> Mask:
+        return self.used
 
     def predict(self, X: Floats) -> Floats:
         """Predict rows; a category code out of its range counts as another category."""

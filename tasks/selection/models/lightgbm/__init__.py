@@ -19,7 +19,7 @@ from typing import Any, Self
 import numpy as np
 
 from chaffinch.errors import InputError
-from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema
+from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Rows, Schema
 from chaffinch.tasks.selection.models.base import (
     FLAG,
     FROM_TARGET,
@@ -27,7 +27,6 @@ from chaffinch.tasks.selection.models.base import (
     QUIET,
     SEEDED,
     THREADS,
-    Model,
     Parameters,
     check_matrix,
     check_parameters,
@@ -274,7 +273,7 @@ def features_in(text: str, n_features: int) -> Mask:
 
 
 @dataclass(frozen=True, eq=False)
-class LightGBMModel(Model):
+class LightGBMModel(FittedModel):
     schema: Schema
     booster: Any
 

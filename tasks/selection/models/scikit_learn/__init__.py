@@ -26,13 +26,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.errors import InputError, short_repr
-from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema, Task
+from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Rows, Schema, Task
 from chaffinch.tasks.selection.models.base import (
     JSON,
     QUIET,
     SEEDED,
     THREADS,
-    Model,
     Parameters,
     check_matrix,
     check_rows,
@@ -573,7 +572,7 @@ def check_estimator(estimator: Any, task: Task | None, *, weighted: bool = False
 
 
 @dataclass(frozen=True, eq=False)
-class ScikitLearnModel(Model):
+class ScikitLearnModel(FittedModel):
     schema: Schema
     pipeline: Any  # two steps: "columns", a transformer or "passthrough", and "estimator"
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from chaffinch.errors import InputError
-from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema
+from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Rows, Schema
 from chaffinch.tasks.selection.models.base import (
     FLAG,
     FROM_TARGET,
@@ -21,7 +21,6 @@ from chaffinch.tasks.selection.models.base import (
     ONE_THREAD,
     QUIET,
     SEEDED,
-    Model,
     Parameters,
     check_matrix,
     check_parameters,
@@ -168,7 +167,7 @@ def _binned(rows: Rows, schema: Schema, max_bin: int) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class XGBoostModel(Model):
+class XGBoostModel(FittedModel):
     schema: Schema
     booster: Any
 
