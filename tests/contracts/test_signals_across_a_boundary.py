@@ -10,6 +10,7 @@ import pytest
 
 import chaffinch
 from chaffinch import ModelSettings
+from chaffinch.methods import Pefs
 from chaffinch.tasks.settings.method import class_of, kinds
 
 QUICK = ("auto", "gbmo", "anova_f")
@@ -39,15 +40,12 @@ def epochs(n_epochs, length):
 def explained(table, method, embargo=None, **columns):
     """Return the share of the test rows' variance that the chosen features explain."""
     left_out = {"epoch", "hour"} - {*columns.values()}
+    if method == "pefs":
+        method = Pefs(hidden_layer_sizes=(10,), most_sweeps=3)
     result = chaffinch.select(
-        table,
-        "y",
-        method=method,
-        model=MODEL,
-        drop=left_out,
-        columns={"embargo": embargo},
+        table, "y", method=method, model=MODEL, drop=left_out, columns={"embargo": embargo},
         **columns,
-    )
+    )  # fmt: skip
     return result.metrics["r2"]["selected"]
 
 

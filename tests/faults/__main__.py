@@ -144,8 +144,8 @@ def _note(trial: Trial, outcome: Outcome) -> None:
 
 
 def _undisturbed(fault: Fault, here: Ground) -> Undisturbed:
-    """Run all that the fault is to meet, twice because the first time things are made ready."""
-    for attempt in ("first", "second"):
+    """Run all that the fault is to meet; at first twice, because things are made ready then."""
+    for attempt in ("first", "second")[len(here.undisturbed) > 0 :]:
         trial = _trial(f"{fault.name}-undisturbed-{attempt}", random.Random(0), here)  # noqa: S311
         with trial.parts:
             seconds = [_seconds_of(start(trial), trial) for start in fault.starts]

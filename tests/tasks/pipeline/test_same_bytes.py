@@ -64,15 +64,19 @@ def contract(run: Run) -> bytes:
 
 @pytest.mark.xdist_group("dask")
 @pytest.mark.parametrize("method", ["auto", "gbmo"])
-@pytest.mark.parametrize(("table", "model"), [("breast_cancer", "lightgbm"), ("wine", "mlp")])
+@pytest.mark.parametrize(
+    ("table", "model", "few"),
+    [("breast_cancer", "lightgbm", {"n_estimators": 20}), ("wine", "mlp", {"max_iter": 50})],
+)
 @pytest.mark.e2e
 def test_the_contract_is_the_same_whoever_computes(
-    folder, tmp_path, table: str, model: str, method: str, monkeypatch
+    folder, tmp_path, table: str, model: str, few: dict, method: str, monkeypatch
 ) -> None:
     monkeypatch.setattr(distributed_masked_loss, "_WORTH_A_STEP", -1.0)
     monkeypatch.setattr(distributed_masked_loss, "_WORTH_A_BATCH", -1.0)
     source = folder / f"{table}.csv"
-    settings = {"method": method, "model": {"name": model, "folds": 3}, "seed": 5}
+    model = {"name": model, "folds": 3, "parameters": few}
+    settings = {"method": method, "model": model, "seed": 5}
     here = run(source, tmp_path / "none", **settings)
     there = run(source, tmp_path / "local", cluster="local", workers=3, **settings)
     for name in ("selection.json", "elimination.parquet", "splits.parquet", "explanation.json"):
