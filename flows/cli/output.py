@@ -103,8 +103,8 @@ def lines_of_alternatives(
 
 # State of a run -> what to do about it.
 _REMEDIES = {
-    "unfinished": "Give the command that began an unfinished run again: it continues, or "
-    "reports why it cannot.",
+    "unfinished": "Give the command that began an unfinished run again: it continues; on a table "
+    "that has changed it begins another run.",
     "damaged": "chaffinch show RUN reports what is damaged and how to repair it.",
 }
 

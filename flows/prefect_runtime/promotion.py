@@ -95,10 +95,10 @@ def conclude(
     if result.folder is None:
         raise ValueError("a flow keeps its run in a store")
     run, name = Run(result.folder), promoted_as if promotion is None else promotion.name
-    undecided = _concluded(run, result, data_set, promotion, promoted_as)
-    note_need(run, name, undecided)
+    undecided, answer = _concluded(run, result, data_set, promotion, promoted_as)
+    note_need(run, name, undecided, answer)
     publish_history(run, data_set)  # with the need of this run
-    return undecided
+    return "" if answer else undecided
 
 
 def _concluded(
@@ -107,20 +107,22 @@ def _concluded(
     data_set: str,
     promotion: PromotionSettings | None,
     promoted_as: str | None,
-) -> str:
+) -> tuple[str, str]:
+    """Return why a person has to decide, empty if none has, and the answer if one did."""
     if promotion is None:
         lines, difference = compare_with_promoted(run, as_task(against_promoted), promoted_as)
         publish(run, result, data_set, _logged(lines), difference)
         # a deployment runs for production; what a person starts by hand, a person looks at
         is_in_production = runtime.deployment.id is not None
-        return why_needed(result.contract, lines, difference, in_production=is_in_production)
+        need = why_needed(result.contract, lines, difference, in_production=is_in_production)
+        return need, ""
     name = promotion.name or default_name(run)
     try:
         target = result.contract.target
         check_target(_promotions_of(run), name, target.name, target.task)
     except InputError as error:
         publish(run, result, data_set, _logged([f"Not promoted as {name}: {error}."]), None)
-        return str(error)
+        return str(error), ""
     _send_events(name, run)  # events of a promotion that was killed
     against = as_task(against_promoted)(run, name, GATE_CONFIDENCE)
     differs = against.lines
@@ -154,8 +156,8 @@ def _concluded(
             answered, is_answered = _IN_USE.format(name), True
         publish_again(verdict, result, [*_logged([answered]), *differs])
         if is_answered:
-            return "" if is_done else answered.rstrip(".")
-    return undecided
+            return (undecided, answered.rstrip(".")) if is_done else (answered.rstrip("."), "")
+    return undecided, ""
 
 
 def ended(

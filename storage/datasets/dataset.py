@@ -267,7 +267,8 @@ def ingest(
         except FileNotFoundError:
             logger.debug("%s is to be read: no such file was read before", source)
         except StorageError as error:
-            logger.info("%s is to be read: %s", source, error)
+            # the message has a remedy after a semicolon, which this is
+            logger.warning("%s, and is made again from %s", str(error).split("; ")[0], source)
     n_left_out, rows_kept = 0, None
     with_zone: set[str] = set()
     with spill_folder(folder) as aside:

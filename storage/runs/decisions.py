@@ -19,13 +19,16 @@ from chaffinch.storage.runs.store import Store
 _FILE = "decision.json"
 
 
-def note_decision(run: Run, name: str | None, reason: str) -> None:
-    """Note why a run needs a decision on what is promoted under a name, or that it needs none."""
+def note_decision(run: Run, name: str | None, reason: str, answer: str = "") -> None:
+    """Note why a run needs a decision on what is promoted under a name, or that it needs none.
+
+    `answer` is that of the person who decided, if one has.
+    """
     if not reason:
         remove_file(run.folder / _FILE)
         return
     note = {"format_version": FORMAT_VERSION, "name": name, "reason": reason, "noted": now()}
-    write_file(run.folder / _FILE, to_json(note))
+    write_file(run.folder / _FILE, to_json(note | ({"answer": answer} if answer else {})))
 
 
 @dataclass(frozen=True)
@@ -35,10 +38,14 @@ class NeededDecision:
     name: str | None
     reason: str
     noted: str  # UTC in ISO 8601
+    answer: str = ""  # of the person who decided when the run asked
 
     def is_open(self, history: Sequence[Promotion]) -> bool:
-        """Return whether nothing was promoted since, by the history of the name, oldest first."""
-        return not (history and history[-1].promoted > self.noted)
+        """Return whether none answered, and nothing was promoted since.
+
+        `history` is that of the name, oldest first.
+        """
+        return not (self.answer or (history and history[-1].promoted > self.noted))
 
 
 def noted_decision(run: Run) -> NeededDecision | None:
@@ -47,7 +54,9 @@ def noted_decision(run: Run) -> NeededDecision | None:
         note = read_json(run.folder / _FILE, {"reason": str, "noted": str})
     except FileNotFoundError:
         return None
-    return NeededDecision(note.get("name"), note["reason"], note["noted"])
+    return NeededDecision(
+        note.get("name"), note["reason"], note["noted"], str(note.get("answer", ""))
+    )
 
 
 def needed_decision(run: Run) -> str:

@@ -279,14 +279,16 @@ def why_needed(
     return why_undecided(contract, difference) if lines or in_production else ""
 
 
-def note_need(run: Run, name: str | None, undecided: str) -> None:
+def note_need(run: Run, name: str | None, undecided: str, answer: str = "") -> None:
     """Note with a run, and in its report, why a person has to decide; empty if none has.
 
-    `name` is what it was compared with, by default the promoted contract of its table.
+    `name` is what it was compared with, by default the promoted contract of its table. With the
+    `answer` of a person the decision is made: it is kept with the run, and not in its report.
     """
     with suppress(InputError):  # a table in memory has no name
         name = name or default_name(run)
-    note_decision(run, name, undecided)
+    note_decision(run, name, undecided, answer)
+    undecided = "" if answer else undecided
     for record in run.records():
         if record.stage == "write_report":
             forms = {name: record.read(name) for name in record.files}

@@ -173,7 +173,7 @@ def _row(run: Run, promotions: Mapping[str, tuple[Promotion, ...]]) -> HistoryRo
             row = replace(
                 row,
                 data_set=needed.name or "",
-                decision=needed.reason,
+                decision="; answered: ".join(filter(None, [needed.reason, needed.answer])),
                 is_open=needed.is_open(history),
             )
         if evaluated is None or reported is None:

@@ -88,10 +88,11 @@ def _scope(history: History) -> str:
 
 def needs_a_person(history: History) -> Iterator[Block]:
     """Return what is open, unfinished or cannot be read, and the decisions that were made."""
+    finished = {row.data_set: row.created for row in history.rows if row.state == "finished"}
     rows = [
         (_name(row), why, row.data_set, _moment(row.created))
         for row in reversed(history.rows)
-        if (why := _what_is_open(row))
+        if (why := _what_is_open(row, finished.get(row.data_set, "")))
     ]
     rows += [
         (NOTHING, f"What is promoted cannot be read: {why}", name, NOTHING)
@@ -104,10 +105,11 @@ def needs_a_person(history: History) -> Iterator[Block]:
         yield note(
             "A decision is open until a contract is promoted or rolled back; ",
             Code("chaffinch show RUN"),
-            " has the figures. To continue an unfinished run, give its command again.",
+            " has the figures. To continue an unfinished run, give its command again; on a "
+            "table that has changed that begins another run.",
         )
     else:
-        yield paragraph("Nothing: every run ended, and no decision is open.")
+        yield paragraph("Nothing: no decision is open, and no run is to be continued.")
     decided = [
         (_name(row), row.decision, row.data_set, _moment(row.created))
         for row in reversed(history.rows)
@@ -117,12 +119,14 @@ def needs_a_person(history: History) -> Iterator[Block]:
         yield folded(_cut("Decisions that were made", headings, decided))
 
 
-def _what_is_open(row: HistoryRow) -> str:
+def _what_is_open(row: HistoryRow, last_finished: str) -> str:
+    """Return what a person has to do about a run; nothing once a newer run has finished."""
     if row.state == "damaged":
         return f"It cannot be read: {row.problem}"
     if row.is_open:
         return f"It needs a decision: {row.decision}"
-    return "Unfinished: it waits, failed or is running" if row.state == "unfinished" else ""
+    is_unfinished = row.state == "unfinished" and row.created > last_finished
+    return "Unfinished: it waits, failed or is running" if is_unfinished else ""
 
 
 def data_sets(history: History) -> Iterator[Block]:

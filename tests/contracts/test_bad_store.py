@@ -16,7 +16,9 @@ from sklearn.datasets import load_breast_cancer
 
 import chaffinch
 from chaffinch import InputError, ModelSettings, StorageError
+from chaffinch.storage.datasets.dataset import ingest
 from chaffinch.storage.files import path_from
+from chaffinch.storage.sources import source_of
 from tests.refusals import chaffinch_here, chaffinch_run, left_in
 from tests.synthetic import bad_table
 
@@ -194,6 +196,18 @@ def test_a_truncated_file_is_made_again(damaged, finished):
         assert len(path.read_bytes()) > 0.9 * len(whole)
     else:
         assert path.read_bytes() == whole
+
+
+def test_a_damaged_dataset_is_named_and_made_again_from_its_file(tmp_path, caplog):
+    bad_table().to_csv(tmp_path / "table.csv", index=False)
+    source = source_of(tmp_path / "table.csv")
+    dataset = ingest(source, tmp_path / "store")
+    table = dataset.file.path
+    whole = table.read_bytes()
+    table.write_bytes(whole[:-9])
+    ingest(source, tmp_path / "store")
+    assert table.read_bytes() == whole
+    assert f"dataset {dataset.path} is damaged, and is made again from " in caplog.text
 
 
 def without_the_store(store):

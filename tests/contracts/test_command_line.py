@@ -72,8 +72,8 @@ def test_runs_as_a_table_newest_first(store):
     places = [done.stdout.index(these) for these in words]
     assert places == sorted(places)
     assert done.stdout.endswith(
-        "Give the command that began an unfinished run again: it continues, or reports why it "
-        "cannot.\n"
+        "Give the command that began an unfinished run again: it continues; on a table that has "
+        "changed it begins another run.\n"
     )
     for run in (store / "runs").iterdir():
         assert f" {run.name} " in done.stdout

@@ -161,7 +161,12 @@ def test_a_flow_that_waits_goes_on_with_what_a_person_says(flow, server, store, 
         flow_run, result = ended.result(timeout=300)
     assert flow_run == run
     assert server.get(f"/flow_runs/{flow_run}")["state_type"] == "COMPLETED"
+    (row,) = (
+        row for row in chaffinch.run_history(store=store).itertuples() if row.run == result.run
+    )
     word = "Promoted" if answer else "Not promoted"
+    assert row.decision.endswith(f"; answered: {word} as {name}: looked at it")
+    assert not row.is_open
     assert f"{word} as {name}: looked at it" in verdict(server, flow_run)
     if not answer:
         with pytest.raises(InputError, match="nothing was promoted as"):

@@ -110,7 +110,7 @@ def test_at_its_root_is_the_page_of_all_runs_as_they_are_now(tmp_path) -> None:
     with reports_served(store.path, port := free_port()):
         empty = httpx.get(f"http://127.0.0.1:{port}/")
         assert empty.status_code == 200
-        assert "Nothing: every run ended" in empty.text
+        assert "Nothing: no decision is open" in empty.text
         begun(store, 1)
         page = httpx.get(f"http://127.0.0.1:{port}/")
     assert "orders-1" in page.text

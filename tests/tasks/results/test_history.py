@@ -12,6 +12,7 @@ from sklearn.datasets import load_iris
 import chaffinch
 from chaffinch import InputError
 from chaffinch.flows.cli.commands import cli
+from chaffinch.storage.runs.decisions import needed_decision, note_decision
 from chaffinch.storage.runs.store import Store
 from chaffinch.storage.sources import source_of
 from chaffinch.tasks.pipeline.run import select_features
@@ -88,6 +89,28 @@ def test_a_decision_is_open_until_something_is_promoted(store: Store, page: Page
     (made,) = page.tables["Decisions that were made (1)"][1:]
     assert made[:3] == ["orders-1", "a column is gone", "shop"]
     assert "2 runs needed a decision of a person; 1 decision is open" in page.text
+
+
+def test_a_decision_that_a_person_answered_is_kept_with_the_answer(tmp_path) -> None:
+    store = Store.open(tmp_path)
+    run = night(store, 0, [0], decision="a column is gone")
+    assert needed_decision(run) == "a column is gone"
+    note_decision(run, "shop", "a column is gone", "Not promoted as shop: it comes back")
+    assert needed_decision(run) == ""
+    tables = Page(render_history(history_of(store))).tables
+    assert not [name for name in tables if name.startswith("Open")]
+    (made,) = tables["Decisions that were made (1)"][1:]
+    assert made[1] == "a column is gone; answered: Not promoted as shop: it comes back"
+
+
+def test_an_unfinished_run_is_open_until_a_newer_one_of_its_data_set_has_finished(tmp_path) -> None:
+    store = Store.open(tmp_path)
+    night(store, 0, [0])
+    begun(store, 1)
+    (waiting,) = Page(render_history(history_of(store))).tables["Open (1)"][1:]
+    assert waiting[0] == "orders-1"
+    night(store, 2, [0])
+    assert "Nothing: no decision is open" in Page(render_history(history_of(store))).text
 
 
 def test_columns_come_and_go(page: Page) -> None:
@@ -214,7 +237,7 @@ def test_a_run_that_another_program_wrote_badly_is_a_row_as_well(tmp_path) -> No
 
 def test_an_empty_store_has_a_page(tmp_path) -> None:
     page = Page(render_history(history_of(Store.open(tmp_path))))
-    assert "Nothing: every run ended, and no decision is open." in page.text
+    assert "Nothing: no decision is open, and no run is to be continued." in page.text
     assert chaffinch.run_history(store=tmp_path).empty
 
 
