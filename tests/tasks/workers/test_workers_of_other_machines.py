@@ -314,6 +314,7 @@ def _sum(rows: StoredRows, _: int) -> float:
         ("AWS_ENDPOINT_URL", f"http://127.0.0.1:{free_port()}", "does not answer"),
         ("CHAFFINCH_CACHE", "/proc/cache", "no cache of s3://shop/.* can be made at /proc/cache"),
     ],
+    ids=["wrong key", "no key", "no answer", "no cache"],
 )
 def test_a_worker_that_cannot_fetch_it_is_refused_before_any_work(
     name: str, value: str, said: str, far: Far, client: Client, monkeypatch: pytest.MonkeyPatch
