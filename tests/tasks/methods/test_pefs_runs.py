@@ -262,8 +262,8 @@ def test_the_report_shows_where_each_search_ended_and_how_probable_each_feature_
     )
     kept = page.tables[f"Kept features ({len(result.features)})"]
     known = ["Association", "Values", "Type", "Missing", "Baseline"]
-    assert kept[0] == ["Feature", "Why", "Probability", *known]
-    assert {row[0]: float(row[2]) for row in kept[1:]} == pytest.approx(
+    assert kept[0] == ["Feature", "Why", "Price", "Probability", *known]
+    assert {row[0]: float(row[3]) for row in kept[1:]} == pytest.approx(
         {name: result.scores[name] for name in result.features}, rel=1e-3
     )
     rows = page.tables["Losses of the two final models (log loss)"]

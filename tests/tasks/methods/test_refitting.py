@@ -309,7 +309,7 @@ def test_the_report_shows_what_was_measured_and_nothing_else(
         "sequential_backward": ["Rank", "Loss once removed"],
     }
     known = ["Association", "Values", "Type", "Missing", "Baseline"]
-    assert kept == ["Feature", "Why", *evidence.get(name, []), *known]
+    assert kept == ["Feature", "Why", "Price", *evidence.get(name, []), *known]
 
 
 def test_the_report_has_the_figures_of_the_run(results, tmp_path) -> None:
