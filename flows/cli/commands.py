@@ -286,7 +286,10 @@ def _run_flow(
     shown: Showing,
     check_data: Callable[[Showing], None] | None = None,
 ) -> Any:
-    """Run a flow, imported once the server starts, and return its final state."""
+    """Run a flow with progress in the terminal, and return its final state.
+
+    Its import follows the start of the server.
+    """
     from chaffinch.tasks.pipeline.ingestion import reads_cached
 
     with reads_cached():

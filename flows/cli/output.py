@@ -70,7 +70,10 @@ NAMES_SHOWN, NAMES_MISSING = 40, 5
 def lines_of_alternatives(
     alternatives: dict[str, Any], loss_name: str, n_units: int
 ) -> Iterator[str]:
-    """Yield what is missing, and two lines per set; `n_units` rows, groups or times judge."""
+    """Yield the content of ``alternatives.json`` in lines: what is missing, and two lines per set.
+
+    `n_units` are the rows, groups or blocks of time that judge.
+    """
     n_sets, part = n_requested(alternatives["settings"]), part_in_words(judged_on(alternatives))
     yield summarise_alternatives(alternatives)
     if len(alternatives["sets"]) < n_sets and (room := suggest_remedies(alternatives)):
@@ -384,7 +387,10 @@ def short(figure: float | None) -> str:
 
 
 def show_names(histories: Promotions, *, as_json: bool) -> bool:
-    """Print the contract in use of every data set; return whether each can be read."""
+    """Print the contract in use of every data set; return whether each can be read.
+
+    Damaged histories go to standard error.
+    """
     promotions, damage = read_promotions(histories)
     last = {name: entries[-1] for name, entries in promotions.items() if entries}
     names = sorted(last.keys() | damage.keys())

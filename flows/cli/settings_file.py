@@ -217,7 +217,10 @@ def as_toml(
     execution: ExecutionSettings,
     refused: Exception | None = None,
 ) -> str:
-    """Return settings with descriptions; defaults, and why a run refuses the table, as comments."""
+    """Return settings with a description each; those that have their default are comments.
+
+    So is why a run refuses the table, at the top, and beside `drop` the column to leave out.
+    """
     why = [] if refused is None else [*_comment(f"chaffinch run refuses this table: {refused}"), ""]
     return "\n".join(
         [

@@ -31,7 +31,10 @@ _SECONDS_BETWEEN_LOOKS = 2.0
 
 
 def ended_by_cancelling(function: Callable[P, R]) -> Callable[P, R]:
-    """Wrap a flow function so that its run ends once cancelled, if it is in the main thread."""
+    """Wrap a flow function so that it ends soon after its run is cancelled.
+
+    Only in the main thread: no other thread can be interrupted.
+    """
 
     @wraps(function)
     def watched(*args: P.args, **kwargs: P.kwargs) -> R:

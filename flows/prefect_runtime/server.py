@@ -54,7 +54,10 @@ _DEFAULTS = {
 
 
 def prepare(*, quiet: bool = False) -> None:
-    """Set Prefect's environment before its import; `quiet` keeps its log out of the terminal."""
+    """Set Prefect's environment defaults; call it before Prefect is imported.
+
+    `quiet` keeps Prefect's own log lines out of the terminal; the server still gets them.
+    """
     for name, value in _DEFAULTS.items():
         os.environ.setdefault(name, value)
     if quiet:

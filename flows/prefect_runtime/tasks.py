@@ -118,7 +118,10 @@ def name_in_title(data: str) -> str:
 
 
 def shown_as(source: Source, promotion: PromotionSettings | None = None) -> str:
-    """Return the name of a run's data set: that of its promotions, or its table's."""
+    """Return the name that a run and its artifacts have for its data set.
+
+    That is the name of its promotions, if there is any, or the table's without its endings.
+    """
     if promotion is not None and promotion.name:
         return promotion.name
     try:

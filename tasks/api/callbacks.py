@@ -25,7 +25,10 @@ __all__ = ["CallbackSupportMixin", "in_tasks", "with_callbacks"]
 
 @contextmanager
 def in_tasks(estimator: Any, X: Any, y: Any, verbose: Any) -> Iterator[Any]:
-    """Run an estimator's callbacks around the fit in the block, and yield its `verbose`."""
+    """Run an estimator's callbacks around the fit in the block, and yield its `verbose`.
+
+    Callbacks take the place of the bar; a function is called beside them.
+    """
     if not getattr(estimator, "_skl_callbacks", ()):
         yield verbose
         return

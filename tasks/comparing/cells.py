@@ -131,7 +131,10 @@ def _set(
 
 
 def _chosen(run: SelectionRun, method: Method | None, sizes: Sequence[int]) -> list[_Chosen]:
-    """Return the size, mask and seconds of a method's own choice, with refits, and of each size."""
+    """Return the size, mask and seconds of a method's own choice and of each requested size.
+
+    Only the seconds of the own choice include the refits that choose between candidates.
+    """
     if method is None:
         return [(None, np.ones(len(run.schema.features), dtype=bool), 0.0)]
     search = method.reaching(sizes)

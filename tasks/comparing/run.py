@@ -339,7 +339,10 @@ def measure_cells(
 
 
 def conclude(plan: Plan, store: Store, run: Run) -> None:
-    """Write the table of results and the report, or the errors if every measurement failed."""
+    """Write the table of results and the report.
+
+    If every measurement failed, only the errors are written.
+    """
     kept = store.cells
     measured = {
         (cell, name): record.result

@@ -47,7 +47,10 @@ _Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Scores:
-    """Measurements of k contenders in c cells (outer folds of a seed), on a table with a model."""
+    """Measurements of k contenders in c cells, on a table with a model.
+
+    A contender is a method at a size; a cell is an outer fold of a seed.
+    """
 
     table: str
     model: str

@@ -257,7 +257,10 @@ def _leaks_of(tables: Sequence[TableSummary]) -> str:
 
 
 def verdict_over(tables: Sequence[TableSummary]) -> str:
-    """Return where selection is better, or as good, over tables and models; leaks come first."""
+    """Return the sentences on the tables and models where selection is better, or as good.
+
+    Leaks that selections rest on come first.
+    """
     over = f"{number(len(tables))} combinations of table and model"
     leaks, sentences = _leaks_of(tables), []
     for verdict in VERDICTS[:2]:
@@ -438,7 +441,10 @@ def sizes_left_out(tables: Sequence[TableSummary]) -> Iterator[str]:
 
 
 def errors_of(summary: Summary) -> Iterator[str]:
-    """Yield a line for the errors of a table with a model that differ only in numbers."""
+    """Yield a line for each error on a table with a model.
+
+    Errors that differ only in numbers are grouped, and the first is shown.
+    """
     for table in summary.tables:
         everyone = table.contenders
         alike: dict[str, list[tuple[Contender, str, int]]] = {}

@@ -52,7 +52,10 @@ def decide(
     settings: PromotionSettings,
     leaks: Sequence[str] = (),
 ) -> Decision:
-    """Return whether the new contract, which rests on `leaks`, replaces the promoted contract."""
+    """Return whether the new contract of a difference replaces the promoted contract.
+
+    The losses of the difference have `GATE_CONFIDENCE`. `leaks` are those of the new set.
+    """
     # A first set with a column that is not known in time would have an unbeatable loss.
     if last is None:
         first = "nothing was promoted yet, and all later contracts are measured against the first."

@@ -225,7 +225,10 @@ def promote_by(
 
 
 def against_promoted(run: Run, name: str, confidence: float = CONFIDENCE) -> AgainstPromoted:
-    """Return how a finished run differs from what is promoted, with losses at a confidence."""
+    """Return how a finished run differs from what is promoted under a name.
+
+    `confidence` is that of the interval and the verdict of the losses.
+    """
     histories, result = _histories_of(run), load_result(run)
     check_target(histories, name, result.contract.target.name, None)  # another task is a change
     history = histories.history(name)

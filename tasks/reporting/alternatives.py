@@ -116,7 +116,10 @@ def n_requested(settings: Mapping[str, Any]) -> int:
 
 
 def table_of_sets(alternatives: Mapping[str, Any], chosen_loss: float) -> Table:
-    """Return the sets side by side; `chosen_loss` is for runs of earlier releases."""
+    """Return the sets side by side, the chosen set first.
+
+    `chosen_loss` is for runs of earlier releases, which judged all sets alike.
+    """
     quality = number(alternatives["chosen"]["quality"])
     loss = number(alternatives["chosen"].get("test_loss", chosen_loss))
     rows = [("chosen", quality, NOTHING, loss, NOTHING, NOTHING)]
@@ -158,7 +161,7 @@ def joint_proof(alternatives: Mapping[str, Any]) -> str:
     """Return the proof that all sets together are the best; empty for a sequential search."""
     if not alternatives["sets"]:
         return ""
-    is_proven, bound = alternatives["status"] == "optimal", alternatives["bound"]
+    is_proven, bound = alternatives["status"] == "optimal", alternatives.get("bound")
     qualities = [alternative["quality"] for alternative in alternatives["sets"]]
     if _counts_worst_set(alternatives):
         if is_proven:
@@ -269,12 +272,13 @@ def price_caption(alternatives: Mapping[str, Any]) -> str:
         )
     drawn = min(n_requested(settings), len(CURVES))
     ends = [price for price in prices if len(price["qualities"]) < drawn]
-    if any(price["status"] == "infeasible" for price in ends):
+    # of runs from before the status was kept, nothing is known
+    if any(price.get("status") == "infeasible" for price in ends):
         none = "is no such set"
         if _is_simultaneous(alternatives):
             none = f"are no {number(n_requested(settings))} such sets at once"
         text += f" A curve ends where it is proven that there {none}."
-    unproven = [number(price["tau"]) for price in ends if price["status"] == "not_solved"]
+    unproven = [number(price["tau"]) for price in ends if price.get("status") == "not_solved"]
     if unproven:
         text += f" At a tau of {listed(unproven)} the search ended before it had all sets, which "
         text += "proves nothing."
@@ -282,15 +286,25 @@ def price_caption(alternatives: Mapping[str, Any]) -> str:
 
 
 def _are_unproven(settings: Mapping[str, Any], price: Mapping[str, Any]) -> list[bool]:
-    """Return for each set drawn at a tau whether a better set is possible, up to rounding."""
+    """Return for each set drawn at a tau whether a better set is possible, up to rounding.
+
+    The simultaneous search has a single answer for all of its sets.
+    """
     qualities = price["qualities"]
     n_drawn = min(len(qualities), len(CURVES))
+    # runs from before bounds were kept have none
     if settings["search"] != "sequential":
+        if price.get("status") != "feasible":
+            return [False] * n_drawn
         total = min(qualities) if settings["aggregate"] == "min" else math.fsum(qualities)
-        is_open = price["status"] == "feasible" and not _equals_bound(total, price["bound"])
-        return [is_open] * n_drawn
-    sets = [*zip(price["statuses"], qualities, price["bounds"], strict=False)][:n_drawn]
-    return [status == "feasible" and not _equals_bound(*found) for status, *found in sets]
+        return [not _equals_bound(total, price.get("bound"))] * n_drawn
+    bounds = price.get("bounds", [None] * len(qualities))
+    return [
+        status == "feasible" and not _equals_bound(quality, bound)
+        for status, quality, bound in zip(
+            price["statuses"][:n_drawn], qualities, bounds, strict=False
+        )
+    ]
 
 
 def price_chart(alternatives: Mapping[str, Any]) -> Markup | None:
@@ -369,7 +383,7 @@ def suggest_remedies(alternatives: Mapping[str, Any]) -> str:
         return "A lower tau, or another search, may find more."
     if alternatives["status"] != "infeasible":
         return _LONGER
-    remedies = [_REMEDIES[remedy] for remedy in alternatives["missing"]["remedies"]]
+    remedies = [_REMEDIES[remedy] for remedy in _missing(alternatives)["remedies"]]
     if not remedies:
         return ""
     *others, last = remedies
@@ -384,7 +398,7 @@ def explain_no_alternatives(alternatives: Mapping[str, Any]) -> str:
     if alternatives["status"] != "infeasible":
         text = f"No set of {counted(size, 'feature')} was found that {different}: "
         text += f"{why_missing(alternatives)}."
-    elif alternatives["missing"]["reason"] == "tau":
+    elif _missing(alternatives)["reason"] == "tau":
         text = f"There is no set of {counted(size, 'feature')} that {different}."
     else:
         text = f"There are no alternatives: {why_missing(alternatives)}."
@@ -411,10 +425,16 @@ def _explain_infeasible(alternatives: Mapping[str, Any]) -> str:
         "all_kept": "all chosen features are to be kept in every set",
         "no_more": f"there is {other}",
     }
-    return str(reasons[alternatives["missing"]["reason"]])
+    return reasons[_missing(alternatives)["reason"]]
 
 
 def _size(alternatives: Mapping[str, Any]) -> int:
     """Return the number of chosen features, of which near copies count as one."""
     copies = {*chain.from_iterable((alternatives.get("near_copies") or {}).values())}
     return len({*alternatives["chosen"]["features"]} - copies)
+
+
+def _missing(alternatives: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return reason and remedies; a general reason for runs that recorded none."""
+    reason = "at_once" if _is_simultaneous(alternatives) else "tau"
+    return alternatives.get("missing") or {"reason": reason, "remedies": []}

@@ -131,7 +131,10 @@ def how_certified(certified: Mapping[str, Any], part: str) -> str:
 
 
 def what_may_be_lost(certified: Mapping[str, Any], near_copies: NearCopies) -> str:
-    """Return which columns one of the certified sets does without, also by a near copy."""
+    """Return which columns one of the certified sets does without; empty if none is certified.
+
+    A near copy can take the place of a column that all sets have.
+    """
     if not certified["is_shown"] or len(certified["sets"]) == 1:
         return ""
     sets = [member["features"] for member in certified["sets"]]

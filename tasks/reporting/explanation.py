@@ -57,6 +57,7 @@ def importance(content: ReportContent) -> Iterator[Block]:
         return
     n_shown, n_measured = min(len(features), _BARS), len(features)
     which, refitted, intervals = "", "", ""
+    are_joint = "price" in features[0]  # earlier releases had one for each feature
     if is_part := n_measured < measured["n_kept"]:
         which = f" of {n_measured} measured, those that the search kept longest"
     if is_part or n_shown < n_measured:
@@ -65,7 +66,8 @@ def importance(content: ReportContent) -> Iterator[Block]:
         refitted = " The models were refitted on the kept features without the rows that they "
         refitted += "predict."
     if any(feature["interval"] is not None for feature in features):
-        intervals = f" A line is the {measured['confidence']:.0%} interval; all hold together."
+        together = "; all hold together" * are_joint
+        intervals = f" A line is the {measured['confidence']:.0%} interval{together}."
         intervals += _count_undecided(features, is_cross_fitted=content.traits.is_cross_fitted)
     yield Figure(
         _importance_chart(features[:_BARS]),
@@ -75,7 +77,7 @@ def importance(content: ReportContent) -> Iterator[Block]:
     )
     if measured["why_no_interval"]:
         yield note(f"There are no intervals: {measured['why_no_interval']}.")
-    else:
+    if are_joint and not measured["why_no_interval"]:
         yield note(
             "The price of a feature is what the model explains less without it, at most: a share "
             "of what it explains beyond a constant. The prices hold together as well. A model that "
@@ -108,7 +110,7 @@ def _importance_table(features: Sequence[Mapping[str, Any]], confidence: float) 
     rows = [
         (
             feature["feature"],
-            bound_of_share(feature["price"]),
+            bound_of_share(feature.get("price")),
             number(feature["rise"], "+"),
             interval(feature["interval"]),
         )

@@ -54,7 +54,10 @@ def as_html(report: Report) -> bytes:
 
 
 def as_json(report: Report) -> bytes:
-    """Return a report as JSON, as storage/README.md describes it."""
+    """Return a report as JSON; its tables have the rows that the page shows.
+
+    The format is in storage/README.md.
+    """
     summary = [(text_of(label), text_of(text)) for label, text in report.summary]
     return to_json(
         {
@@ -165,7 +168,10 @@ def _in_markdown(block: Block) -> Iterator[str]:
 
 
 def with_decision(name: str, form: bytes, run: str, reason: str) -> bytes:
-    """Return a form of a report, by its file's name, that says why its run needed a decision."""
+    """Return a form of a report, by its file's name, that says why its run needed a decision.
+
+    It says nothing of that if the reason is empty.
+    """
     if name.endswith(".json"):
         return to_json({**json.loads(form), "needs_decision": reason or None})
     first = "A person has to decide."

@@ -321,7 +321,10 @@ def sizes_of_the_curve(sizes: Sequence[Mapping[str, Any]], chosen: int, toleranc
 
 
 def price_list(curve: Sequence[Mapping[Any, Any]], chosen: int, tolerance: float) -> Table | None:
-    """Return about eight sizes of a curve, evenly spaced; None without prices for three sizes."""
+    """Return about eight sizes of a curve, evenly spaced, as `sizes_of_the_curve` does.
+
+    None where the search knows no prices, or two sizes alone.
+    """
     if len(curve) < 3 or "share_lost" not in curve[0]:
         return None
     apart = (len(curve) - 1) / (min(_MOST_PRICES, len(curve)) - 1)

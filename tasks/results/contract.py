@@ -254,7 +254,10 @@ def _changes(
 def _checked(
     source: pa.Table, name: str, categories: tuple[str, ...] | None, values: str | None
 ) -> tuple[pa.ChunkedArray, Floats]:
-    """Return a column in the contract's type, and as numbers or codes; or raise InputError."""
+    """Return a column in the contract's type, and as numbers or codes.
+
+    InputError if its values are not of that type.
+    """
     held = source.column(name)
     if held.null_count == len(held):
         return held, np.full(len(held), np.nan)

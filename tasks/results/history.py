@@ -120,7 +120,10 @@ def run_history(name: str | None = None, *, store: str | Path = "chaffinch-store
 
 
 def history_of(store: Store, most: int | None = None) -> History:
-    """Return the newest `most` runs and the promotions of a store; what is damaged is named."""
+    """Return the runs, at most the newest `most`, and the promotions of a store.
+
+    What cannot be read is named.
+    """
     promotions, damage = read_promotions(store.promotions)
     put_in_use = {
         entry.run: (name, entry.promoted) for name, of in promotions.items() for entry in of

@@ -670,7 +670,10 @@ def load_run(
 def load_result(
     run: Run, trusted: Sequence[str] = (), labels: Mapping[str, Any] = MappingProxyType({})
 ) -> SelectionResult:
-    """Read a finished run back: files of its manifests alone, with their SHA-256."""
+    """Read a finished run back.
+
+    Only files that a manifest names are read, and only with the manifest's SHA-256.
+    """
     results = _finished(run)
     try:
         return _result(

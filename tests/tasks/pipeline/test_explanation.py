@@ -202,6 +202,21 @@ def test_of_many_rows_as_few_folds_are_refitted_as_have_enough(
     assert not set(outside) & set(held_out)
 
 
+def test_intervals_of_an_earlier_release_are_not_said_to_hold_together(stored) -> None:
+    from chaffinch.storage.runs.store import Run
+    from chaffinch.tasks.pipeline.report import content_of
+    from chaffinch.tasks.pipeline.selection_run import StageResults
+    from chaffinch.tasks.reporting import render_report
+
+    content = content_of(StageResults(stored.run, Run(stored.folder).records()))
+    assert "all hold together" in Page(render_report(content)).text
+    for one in content.explanation["importance"]["features"]:
+        del one["price"]
+    text = Page(render_report(content)).text
+    assert "A line is the 95% interval." in text
+    assert "together" not in text.partition("A line is")[2].partition("Features that share")[0]
+
+
 def test_a_run_of_a_release_without_explanations_can_still_be_read(stored) -> None:
     from chaffinch.storage.runs.store import Run
     from chaffinch.tasks.pipeline.report import content_of

@@ -145,12 +145,7 @@ def explained(content: ReportContent) -> ReportContent:
     group = {"dropped": alike, "n_dropped": 99, "kept": alike, "n_kept": 20}
     importance = {
         "features": [
-            {
-                "feature": name,
-                "rise": 1 / place,
-                "interval": (0.5 / place, 2 / place),
-                "price": None,
-            }
+            {"feature": name, "rise": 1 / place, "interval": (0.5 / place, 2 / place)}
             for place, name in enumerate(kept[:200], 1)
         ],
         **{"rows": 2000, "n_kept": len(kept), "loss": 0.0826, "confidence": 0.95},
