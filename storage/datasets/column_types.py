@@ -73,8 +73,8 @@ def typed_text(
         dates = texts.filter(pa.array(is_iso)) if is_iso.any() else texts
         form = re.sub(r"\d", "0", pc.min(dates).as_py())  # the value itself is the user's
         formats = " or ".join(() if is_iso.any() else date_formats_of(texts))
-        read = f", in the format {formats}" if formats else ""
-        kinds = [f"{DATE_IN_TEXT} written as {form!r}{read}"] * len(texts)
+        in_formats = f", in the format {formats}" if formats else ""
+        kinds = [f"{DATE_IN_TEXT} written as {form!r}{in_formats}"] * len(texts)
         for i in np.flatnonzero(~is_iso) if is_iso.any() else ():
             kinds[i] = f"{NO_DATE}{short_repr(texts[i].as_py())}"
         return pa.array(kinds, OTHER).take(codes)

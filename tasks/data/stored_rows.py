@@ -100,7 +100,7 @@ class RowNumbers:
     """
 
     def __init__(self, index: Index, n_rows: int, folder: Path | None = None) -> None:
-        self.__dict__["index"] = index
+        self.index = index
         self._n_rows, self._folder = n_rows, folder
         self._sent: bytes | SharedFile | Index | None = None
 

@@ -393,14 +393,14 @@ class SelectionRun(StageResults):
     def _fitted_rows(self, mask: Mask) -> Rows:
         return self.rows(*self.fitted_parts, mask=mask)
 
-    def predictions(self, *asked: tuple[FittedModel, Rows]) -> list[Floats]:
+    def predictions(self, *pairs: tuple[FittedModel, Rows]) -> list[Floats]:
         """Return the predictions of rows by models: of rows in files, by the workers."""
         n_shares = self.workers.n_threads
-        are_independent = all(model.rows_are_independent for model, _ in asked)
+        are_independent = all(model.rows_are_independent for model, _ in pairs)
         if n_shares == 1 or not (self._reads_files and are_independent):
-            return [rows.predicted_by(model) for model, rows in asked]
+            return [rows.predicted_by(model) for model, rows in pairs]
         shares = []
-        for model, rows in asked:
+        for model, rows in pairs:
             ends = np.linspace(0, len(rows), n_shares + 1).astype(int).tolist()
             shares += [(model, rows.take(slice(*share))) for share in pairwise(ends)]
         predicted = self.workers.map(_predict, None, shares)

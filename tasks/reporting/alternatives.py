@@ -334,8 +334,8 @@ def price_chart(alternatives: Mapping[str, Any]) -> Markup | None:
             hollow: Any = {"markersize": 5, "markerfacecolor": PAPER, "markeredgecolor": color}
             points = (list(compress(values, are_open)) for values in (taus, worths))
             axes.plot(*points, marker, **hollow)
-        asked = f"tau asked for: {number(tau)}"
-        axes.axvline(tau, color=MUTED, linewidth=1, alpha=0.6, label=asked)
+        label = f"tau asked for: {number(tau)}"
+        axes.axvline(tau, color=MUTED, linewidth=1, alpha=0.6, label=label)
         axes.set_xlim(0.05, 1.05)
         axes.set_xticks([price["tau"] for price in prices])
         axes.set_xlabel("tau, how far apart the sets are at least")

@@ -298,7 +298,7 @@ def held_by_sets(sets: Mapping[str, Collection[str]]) -> dict[str, tuple[bool, .
     members = [*map(set, sets.values())]
     features = dict.fromkeys(name for of_set in sets.values() for name in of_set)
     held = {name: tuple(name in of_set for of_set in members) for name in features}
-    return dict(sorted(held.items(), key=lambda has: (-sum(has[1]), [not one for one in has[1]])))
+    return dict(sorted(held.items(), key=lambda row: (-sum(row[1]), [not has for has in row[1]])))
 
 
 def overlap_chart(sets: Mapping[str, Collection[str]]) -> Markup:

@@ -33,8 +33,8 @@ _PROFILE: dict[str, Kind] = {
 
 
 def data(content: ReportContent) -> Iterator[Block]:
-    asked = content.contract.settings
-    if made := made_of_earlier_rows(asked):
+    settings = content.contract.settings
+    if made := made_of_earlier_rows(settings):
         yield note(made)
     rows = [
         (str(column.get("name")), *(plain(column.get(key)) for key in _PROFILE))
@@ -42,7 +42,7 @@ def data(content: ReportContent) -> Iterator[Block]:
     ]
     columns: dict[str, Kind] = {"Column": "name"}
     columns |= {key.replace("_", " ").capitalize(): kind for key, kind in _PROFILE.items()}
-    is_made = asked.get("history") or asked["columns"].get("dates") == "parts"
+    is_made = settings.get("history") or settings["columns"].get("dates") == "parts"
     made = ", with what is made of them" if is_made else ""
     caption = f"Columns of the table{made} ({number(len(rows))})"
     table = Table(caption, columns, rows, file="profile.json", is_sortable=True)

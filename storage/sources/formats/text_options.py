@@ -175,11 +175,11 @@ def are_perhaps_thousands(numbers: pa.Array | pa.ChunkedArray, mark: str = ".") 
 def dates_in(texts: pa.Array, form: str, unit: str = "s") -> pa.Array:
     """Return dates in a format; ArrowInvalid for a text that is none, such as a 31st of June."""
     dates = pc.strptime(texts, format=form, unit=unit)
-    again, given = (
+    rewritten, original = (
         pc.replace_substring_regex(pc.utf8_trim_whitespace(text), r"\b0+(\d)", r"\1")
         for text in (pc.strftime(dates, format=form), texts)
     )
-    is_same = pc.all(pc.equal(again, given)).as_py() is not False
+    is_same = pc.all(pc.equal(rewritten, original)).as_py() is not False
     if not is_same or pc.any(pc.less(pc.year(dates), 1000)).as_py():
         raise pa.ArrowInvalid("no dates in the format of this file")
     return dates
