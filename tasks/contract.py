@@ -119,6 +119,7 @@ class Comparison(_Part):
     all_features_over_constant: Interval | None = None
     tolerance: float | None = None
     share_lost_at_most: float | None = None
+    explained: Interval | None = None
     sentence: str
     leaks: list[str] = []
     sign_test: SignTest | None = None

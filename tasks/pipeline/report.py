@@ -186,6 +186,7 @@ def _figures(contract: Contract) -> dict[str, Any]:
         "loss_name": contract.loss,
         "judged_on": contract.judged_on,
         "loss": contract.judged_losses.selected,
+        "explained": contract.comparison.explained,
     }
 
 

@@ -17,7 +17,7 @@ from chaffinch.errors import InputError, StorageError
 from chaffinch.storage.column_names import quoted, quoted_with_reasons
 from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.storage.runs.store import Run, Store
-from chaffinch.tasks.contract import Target
+from chaffinch.tasks.contract import Contract, Target
 from chaffinch.tasks.data.reselection_fit import other_classes
 from chaffinch.tasks.pipeline.judge import Judge, judge_of, predicted
 from chaffinch.tasks.pipeline.run import may_be_own_estimator
@@ -30,6 +30,7 @@ from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.selection.losses import loss_in_words
 from chaffinch.tasks.settings.identity import CustomObjects
 from chaffinch.tasks.settings.selection import SelectionSettings
+from chaffinch.tasks.statistics.bootstrap import Interval
 from chaffinch.tasks.statistics.drift import (
     FeatureDrift,
     drift_between,
@@ -126,6 +127,9 @@ class Difference:
         Drift of each feature of either set, and of the target, between the two tables.
     why_no_drift : str
         Why there is none, or empty.
+    explained : pair of (float, float), or None
+        Intervals of the share of a constant's loss that each set explains in its own run; None
+        where it is not known, or the losses are not the same.
     """
 
     before: str
@@ -143,6 +147,23 @@ class Difference:
     why_no_loss: str
     drift: tuple[FeatureDrift, ...]
     why_no_drift: str
+    explained: tuple[Interval, Interval] | None = None
+
+    @property
+    def faded(self) -> str:
+        """That the second set explains less than half of what the first did; empty if not shown.
+
+        Its share of a constant's loss is at most half of what the first's was at least.
+        """
+        if self.explained is None:
+            return ""
+        (least, _), (_, most) = self.explained
+        if 2 * max(most, 0.0) >= least:
+            return ""
+        return (
+            f"the model explains at most {share(round(max(most, 0.0), 3))} of a constant's loss, "
+            f"where the promoted one explained at least {share(round(least, 3))}"
+        )
 
     @property
     def is_same(self) -> bool:
@@ -274,7 +295,15 @@ def difference_of(
         why_no_loss=why_no_loss,
         drift=drift,
         why_no_drift=why_no_older or why_no_newer,
+        explained=_explained(before.contract, after.contract),
     )
+
+
+def _explained(before: Contract, after: Contract) -> tuple[Interval, Interval] | None:
+    then, now = before.comparison.explained, after.comparison.explained
+    if then is None or now is None or before.loss != after.loss:
+        return None
+    return then, now
 
 
 def _attempt(make: Callable[[], Made]) -> tuple[Made | None, str]:
@@ -422,6 +451,8 @@ def lines_of_difference(difference: Difference) -> list[str]:
         "target is"
         for name in difference.leaks
     ]
+    if difference.faded:
+        lines.append(f"  Explains less: {difference.faded}")
     if difference.loss is not None:
         if taken := taken_in_words(difference.loss):
             lines.append(f"  Perhaps a leak: {taken}")

@@ -67,6 +67,8 @@ def decide(
     # the promoted set holds them, whether it stays or not
     if begun := [name for name in difference.new_leaks if name not in difference.gained]:
         return Decision("wait", f"{_leaks(begun)}; on the promoted rows that was not so.")
+    if difference.faded:
+        return Decision("wait", f"{difference.faded}.")
     if difference.is_same:
         return Decision("keep", "the run keeps the same features.")
     loss = difference.loss
@@ -98,6 +100,8 @@ def why_undecided(
         return "no model is shown to predict better than a constant"
     if decision is not None:
         return decision.reason.rstrip(".") if decision.outcome == "wait" else ""
+    if difference is not None and difference.faded:
+        return difference.faded
     leaks = tuple(contract.comparison.leaks)
     if difference is not None and difference.is_same:
         leaks = difference.new_leaks

@@ -19,7 +19,15 @@ from chaffinch.tasks.reporting.section import (
     numbers,
     paragraph,
 )
-from chaffinch.tasks.reporting.text import NOTHING, counted, interval, number, share, shorten_list
+from chaffinch.tasks.reporting.text import (
+    NOTHING,
+    counted,
+    interval,
+    interval_of_share,
+    number,
+    share,
+    shorten_list,
+)
 from chaffinch.tasks.selection.losses import loss_in_words
 
 _CAME = {"left": "Left", "returned": "Returned", "new": "New"}
@@ -225,6 +233,10 @@ def since_promotion(content: ReportContent) -> Iterator[Block]:
         *(
             (f"Loss ({loss_in_words(run['loss_name'])})", *cells)
             for run, cells in _loss_rows(then, now)
+        ),
+        (
+            "Share of a constant's loss that is explained",
+            *(interval_of_share(run["explained"]) for run in (then, now)),
         ),
     ]
     yield Table("Then and now", {"Figure": "text", **numbers("Promoted run", "This run")}, figures)

@@ -67,6 +67,10 @@ def rounded_share(value: float | None) -> str:
     return NOTHING if value is None or math.isnan(value) else share(round(value, 4))
 
 
+def interval_of_share(ends: Iterable[float] | None) -> str:
+    return NOTHING if ends is None else " to ".join(share(round(end, 3)) for end in ends)
+
+
 def bound_of_share(value: float | None) -> str:
     """Return an upper bound of a share lost, at least 0, to a hundredth of a per cent upwards."""
     if value is None or math.isnan(value):

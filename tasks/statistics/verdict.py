@@ -64,6 +64,9 @@ class Judgement:
     # constant: the least tolerance that the set meets. None where all features explain nothing, are
     # all kept, or where the set rests on a leak.
     share_lost_at_most: float | None
+    # Interval of the share of a constant's loss that the selected features explain, such as R2 of
+    # a squared error. None with fewer than 20 units, and where a constant has no loss above 0.
+    explained: Interval | None
 
 
 @dataclass(frozen=True)
@@ -119,15 +122,23 @@ def judgement_of(
     before_loss, after_loss = (
         loss(rows.y, prediction, rows.weight) for prediction in (before, after)
     )
-    if interval is not None and constant_loss is not None and constant_loss > before_loss:
 
-        def bound(tolerance: float) -> float:
-            """Return the upper bound of what is lost beyond the tolerance."""
-            beyond = Contrast((1, tolerance - 1, -tolerance), confidence, is_one_sided=True)
-            (of_it,) = intervals_of([beyond])
-            return math.nan if of_it is None else of_it[1]
+    def end_of(end: Literal[0, 1], *weights: float, is_one_sided: bool = False) -> float:
+        """Return an end of the interval of a contrast of both losses and a constant's."""
+        (ends,) = intervals_of([Contrast(weights, confidence, is_one_sided)])
+        return math.nan if ends is None else ends[end]
 
-        share = _least_tolerance(bound, constant_loss - before_loss)
+    explained = None
+    if interval is not None and constant_loss is not None:
+        if constant_loss > before_loss:  # the least tolerance that is met
+            share = _share_at_zero(
+                lambda lost: end_of(1, 1, lost - 1, -lost, is_one_sided=True),
+                constant_loss - before_loss,
+            )
+        if constant_loss > 0 and n_units >= FEWEST_UNITS:
+            most = _share_at_zero(lambda left: end_of(1, 1, 0, -left), constant_loss)
+            least = _share_at_zero(lambda left: end_of(0, 1, 0, -left), constant_loss)
+            explained = 1 - most, 1 - least
     is_within = is_smaller and share is not None and share <= tolerance
     return Judgement(
         difference=difference_of(after_loss, before_loss),
@@ -140,17 +151,17 @@ def judgement_of(
         all_features_over_constant=all_over_constant,
         tolerance=tolerance,
         share_lost_at_most=share,
+        explained=explained,
     )
 
 
-def _least_tolerance(bound: Callable[[float], float], explained: float) -> float:
-    """Return the least tolerance that the set meets: at which the upper bound is 0.
+def _share_at_zero(bound: Callable[[float], float], of: float) -> float:
+    """Return the share of `of` at which a bound is 0.
 
-    `explained` is what all features explain of the loss. The bound falls nearly evenly with the
-    tolerance, so that a few secants find the root.
+    The bound falls by about `of` times the share, nearly evenly, so that a few secants find it.
     """
     before, above = 0.0, bound(0.0)
-    share = above / explained
+    share = above / of
     for _ in range(_MOST_SECANTS):
         if abs(share - before) <= _CLOSE:
             break

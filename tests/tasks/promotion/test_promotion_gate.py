@@ -123,6 +123,14 @@ TABLE = [
     (replace(ONE_CHANGED, **NONE_CHANGED, drift=(UNSEEN,)), "wait",
      "columns of the promoted contract have categories that it does not know: 'c' (25% of its"),
     (with_interval(-0.3, -0.1, BETTER, drift=(replace(UNSEEN, unseen_after=0.24),)), "promote", ""),
+    # less than half as much is explained, surely: of the worse end of both intervals
+    (replace(ONE_CHANGED, **NONE_CHANGED, explained=((0.5, 0.6), (0.1, 0.24))), "wait",
+     "the model explains at most 24 % of a constant's loss, where the promoted one explained at "
+     "least 50 %."),
+    (with_interval(-0.3, -0.1, BETTER, explained=((0.5, 0.6), (-0.2, -0.1))), "wait",
+     "the model explains at most 0 % of a constant's loss"),
+    (with_interval(-0.3, -0.1, BETTER, explained=((0.5, 0.6), (0.1, 0.25))), "promote", "its loss"),
+    (with_interval(-0.3, -0.1, BETTER, explained=((0.0, 0.6), (-0.4, -0.2))), "promote", "its"),
     (replace(ONE_CHANGED, loss=replace(LOSS, units=19)), "wait", "At least 20 rows, groups"),
     (replace(ONE_CHANGED, loss=replace(LOSS, units=20)), "promote", "its loss is lower"),
     (replace(ONE_CHANGED, loss=None, why_no_loss="no table"), "wait",

@@ -154,6 +154,7 @@ def explained(content: ReportContent) -> ReportContent:
     drift = {"distance": 0.3, "missing_before": 0.0, "missing_after": 0.125}
     chance = {"by_chance": 0.1, "missing_by_chance": 0.2}
     figures = {"rows": 1000, "loss_name": "log_loss", "judged_on": "test", "loss": 0.0826}
+    figures["explained"] = 0.4, 0.6
     points = [{"predicted": place / 10, "share": place / 10, "rows": 18519} for place in range(10)]
     rates = [place / 199 for place in range(200)]
     return replace(

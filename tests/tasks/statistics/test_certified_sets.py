@@ -9,7 +9,9 @@ from scipy import stats
 from chaffinch.tasks.statistics.certified_sets import Claim, claims_in_order, share_lost
 from chaffinch.tasks.statistics.verdict import Judgement
 
-LOST = Judgement(0.3, (-0.1, 0.2), 0.95, 100, "cannot tell", 2.0, (-2, -1), (-2, -1), 0.02, 0.03)
+LOST = Judgement(
+    0.3, (-0.1, 0.2), 0.95, 100, "cannot tell", 2.0, (-2, -1), (-2, -1), 0.02, 0.03, None
+)
 GOOD = replace(LOST, verdict="as good with fewer columns", share_lost_at_most=0.01)
 BETTER = replace(LOST, verdict="better", share_lost_at_most=-0.1)
 

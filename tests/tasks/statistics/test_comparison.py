@@ -266,6 +266,18 @@ def test_the_share_lost_at_most_does_not_depend_on_the_tolerance(loss, noise) ->
 
 
 @pytest.mark.usefixtures("few_resamples")
+@pytest.mark.parametrize("explained", [0.02, 0.5, 0.9])
+def test_the_interval_of_the_share_that_is_explained_holds_the_true_share(explained) -> None:
+    rng, n_held, n_trials = np.random.default_rng(5), 0, 120
+    for _ in range(n_trials):
+        prediction = np.sqrt(explained) * rng.normal(size=100)
+        y = prediction + np.sqrt(1 - explained) * rng.normal(size=100)
+        least, most = compared(SQUARED, y, prediction, prediction, np.zeros(100)).explained
+        n_held += least <= explained <= most
+    assert 0.88 * n_trials <= n_held
+
+
+@pytest.mark.usefixtures("few_resamples")
 def test_a_scorer_is_judged_by_the_same_rules() -> None:
     rng = np.random.default_rng(2)
     y = rng.normal(size=600)
