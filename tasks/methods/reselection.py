@@ -16,7 +16,7 @@ from chaffinch.tasks.selection.masked_loss import masked_loss
 from chaffinch.tasks.settings.method import Traits
 from chaffinch.tasks.settings.reselection import Reselect
 from chaffinch.tasks.settings.search_result import Candidate, SearchResult
-from chaffinch.tasks.statistics.bootstrap import paired_error
+from chaffinch.tasks.statistics.bootstrap import PairedLosses
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +80,8 @@ class _Refits:
 
     def __init__(self, problem: Problem) -> None:
         self.problem, self._refit = problem, refit_of(problem)
-        self._units = problem.units("mask_validation")
+        of, rows, units = problem.loss, self._refit.held_out, problem.units("mask_validation")
+        self._pair = PairedLosses(of, rows, units, problem.seed)
         self._judged: dict[bytes, tuple[Floats, float]] = {}
         self._last: tuple[bytes, FittedModel] | None = None  # a single model, to save memory
 
@@ -90,9 +91,7 @@ class _Refits:
     def gap(self, mask: Mask, other: Mask) -> Gap:
         """Return the loss of `mask` minus that of `other`."""
         (first, loss), (second, other_loss) = self.predict(mask), self.predict(other)
-        of, rows, seed = self._refit.loss, self._refit.held_out, self.problem.seed
-        error = paired_error(of, rows, second, first, self._units, seed=seed)
-        return Gap(loss - other_loss, error, int(self._units.max()) + 1)
+        return Gap(loss - other_loss, self._pair.error(second, first), self._pair.n_units)
 
     def returning(self, mask: Mask) -> list[int]:
         """Return the features outside the mask, the most important in the base model first."""

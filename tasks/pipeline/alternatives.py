@@ -145,7 +145,7 @@ def score_alternatives(run: SelectionRun, writer: Writer) -> None:
         "chosen": {
             "features": [name for name, kept in zip(names, mask, strict=True) if kept],
             "quality": search["chosen_quality"],
-            "test_loss": judge.loss(judge.with_selected),
+            "test_loss": judge.loss_of(judge.with_selected),
         },
         "judged_on": judge.part,
         "sets": [
@@ -291,6 +291,6 @@ def _score(judge: Judge, mask: Mask) -> dict[str, Any]:
     """Return the loss of a set on the rows that judge, and its difference from the chosen set."""
     prediction = predicted(judge, mask)
     return {
-        "test_loss": judge.loss(prediction),
+        "test_loss": judge.loss_of(prediction),
         **judge.difference(prediction, judge.with_selected),
     }

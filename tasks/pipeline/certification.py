@@ -114,7 +114,7 @@ def certified_sets(
     given = shown[-1] if shown else tested[0] if tested else None
     given_sets = [] if given is None else zip(given.sets, given.judgements, strict=True)
     n_outside = sum(len(getattr(run.splits, part)) for part in PARTS if part != "test")
-    loss_of_all = judging.loss(judging.with_all_features)
+    loss_of_all = judging.loss_of(judging.with_all_features)
     return {
         "is_shown": bool(shown),
         "tau": None if given is None else given.tau,

@@ -25,20 +25,20 @@ def dominant_feature(
     It may be a near copy of the target, though less near than what counts as a leak. What is on the
     keep list, or made of earlier rows, is known before the target.
     """
-    loss, names = judge.refit.loss, run.schema.features
+    loss, names = judge.loss, run.schema.features
     constant = loss_if_any(loss, judge.rows.y, judge.constant, judge.rows.weight)
     important = explanation["importance"]["features"]
     if constant is None or not important or not loss.is_mean_over_rows or len(names) == 1:
         return
     name = important[0]["feature"]
     known = {*run.settings.columns.keep, *run.description.leaks, *lag_feature_names(run.settings)}
-    explained = constant - judge.loss(judge.with_all_features)
+    explained = constant - judge.loss_of(judge.with_all_features)
     if name in known or explained < _OF_CONSTANT * constant or constant <= 0:
         return
     mask = np.array(names) == name
     is_alone = bool((mask == run.mask).all())
     prediction = judge.with_selected if is_alone else predicted(judge, mask)
-    share = (constant - judge.loss(prediction)) / explained
+    share = (constant - judge.loss_of(prediction)) / explained
     if share > _ALONE:
         yield (
             f"{quoted([name])} alone explains {min(share, 1):.1%} of what all features explain; "

@@ -88,19 +88,15 @@ def evaluate(run: SelectionRun, writer: Writer) -> None:
         del rows  # before the rows that judge are read
     judge = judge_of(run)
     before, after = judge.with_all_features, judge.with_selected
-    losses[judge.part] = {"all_features": judge.loss(before), "selected": judge.loss(after)}
+    losses[judge.part] = {"all_features": judge.loss_of(before), "selected": judge.loss_of(after)}
     facts, n_listed = run.result("optimise_mask"), len(run.settings.columns.keep)
     comparison = compare(
-        loss,
-        judge.rows,
+        judge,
         before,
         after,
         judge.constant,
         mask,
-        judge.units,
-        seed=run.settings.seed,
         tolerance=run.settings.tolerance,
-        widen=judge.widen,
         judged_on=judge.part,
         why_all=run.method.why_all(facts) if len(mask) > max(1, n_listed) else "",
         fold_sizes=[len(fold) for fold in facts.get("folds", ())]

@@ -87,7 +87,7 @@ def _most_useful(run: SelectionRun, most: int) -> list[int]:
 
 
 def _importance(run: SelectionRun, judge: Judge, sample: Index) -> dict[str, Any]:
-    names, loss = run.schema.features, judge.refit.loss
+    names, loss = run.schema.features, judge.loss
     rows = Rows(
         np.empty((len(sample), 0)),
         judge.rows.y[sample],

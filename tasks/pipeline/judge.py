@@ -12,12 +12,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from chaffinch.tasks.data.splitting.stratified_split import Index
 from chaffinch.tasks.methods.fitting import Fold
 from chaffinch.tasks.methods.refits import Refit
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
-from chaffinch.tasks.selection.core import Floats, Mask, Rows
-from chaffinch.tasks.statistics.bootstrap import Interval, difference_of, paired_interval
+from chaffinch.tasks.selection.core import Floats, Mask
+from chaffinch.tasks.statistics.bootstrap import PairedLosses, difference_of
 from chaffinch.tasks.statistics.verdict import (
     CONFIDENCE,
     Judgement,
@@ -26,8 +25,8 @@ from chaffinch.tasks.statistics.verdict import (
 )
 
 
-@dataclass(frozen=True)
-class Judge:
+@dataclass(frozen=True, eq=False)
+class Judge(PairedLosses):
     """Comparison of predictions for the n rows that judge.
 
     Units of resampling are rows, groups or blocks of time.
@@ -36,62 +35,23 @@ class Judge:
     part: Literal["test", "out_of_fold"]
     refit: Refit  # on the rows of the final models, scored on the test rows if there are any
     folds: tuple[Fold, ...]  # of the rows fitted on; none with test rows
-    rows: Rows
-    units: Index  # shape (n,)
     with_all_features: Floats
     with_selected: Floats
     constant: Floats
-    widen: float  # factor of intervals
-    seed: int
-
-    @property
-    def n_units(self) -> int:
-        return int(self.units.max()) + 1
-
-    def loss(self, prediction: Floats) -> float:
-        return self.refit.loss(self.rows.y, prediction, self.rows.weight)
 
     def difference(self, prediction: Floats, other: Floats) -> dict[str, Any]:
         """Return the first loss minus the second, with its interval or None.
 
         A difference within rounding errors is 0.
         """
-        interval: Interval | None = paired_interval(
-            self.refit.loss,
-            self.rows,
-            other,
-            prediction,
-            self.units,
-            confidence=CONFIDENCE,
-            seed=self.seed,
-            widen=self.widen,
-        )
-        difference = difference_of(self.loss(prediction), self.loss(other))
-        return {"difference": difference, "interval": interval}
+        difference = difference_of(self.loss_of(prediction), self.loss_of(other))
+        return {"difference": difference, "interval": self.interval(other, prediction, CONFIDENCE)}
 
     def judgement(
-        self,
-        prediction: Floats,
-        other: Floats,
-        *,
-        is_smaller: bool,
-        tolerance: float,
-        confidence: float = CONFIDENCE,
+        self, prediction: Floats, other: Floats, *, is_smaller: bool, **limits: float
     ) -> Judgement:
         """Return the verdict on the first prediction against the second and a constant."""
-        return judgement_of(
-            self.refit.loss,
-            self.rows,
-            other,
-            prediction,
-            self.constant,
-            self.units,
-            is_smaller=is_smaller,
-            seed=self.seed,
-            tolerance=tolerance,
-            widen=self.widen,
-            confidence=confidence,
-        )
+        return judgement_of(self, other, prediction, self.constant, is_smaller=is_smaller, **limits)
 
 
 def predicted(judge: Judge, mask: Mask) -> Floats:
@@ -113,7 +73,8 @@ def judge_of(run: SelectionRun) -> Judge:
             (run.all_features_model, rows), (run.selected_model, rows.select(run.mask))
         )
         units = run.units("test")
-        return Judge("test", refit, (), rows, units, every, selected, constant, 1.0, seed)
+        by = run.loss, rows, units, seed
+        return Judge(*by, "test", refit, (), every, selected, constant)
     table = run.out_of_fold
     if table is None:
         raise ValueError(f"method {run.method.kind} made no predictions of held-out rows")
@@ -122,15 +83,16 @@ def judge_of(run: SelectionRun) -> Judge:
     names = ("all_features", "selected", "constant")
     every, selected, constant = (np.array(table[name].to_pylist()) for name in names)
     return Judge(
+        run.loss,
+        refit.train.take(held_out),
+        np.unique(run.units("train")[held_out], return_inverse=True)[1],
+        seed,
         "out_of_fold",
         refit,
         # of a fold's rows the search predicts no more than mask_rows
         tuple((folds[f][0], held_out[number == f]) for f in dict.fromkeys(number.tolist())),
-        refit.train.take(held_out),
-        np.unique(run.units("train")[held_out], return_inverse=True)[1],
         every,
         selected,
         constant,
-        run.result("optimise_mask")["widen"],
-        seed,
+        widen=run.result("optimise_mask")["widen"],
     )

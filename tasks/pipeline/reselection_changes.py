@@ -86,7 +86,7 @@ def judge_changes(run: SelectionRun, writer: Writer) -> None:
         verdict = "cannot tell"
     sets = {"former": former, "new": new, "all": np.ones_like(new)}
     scores = {
-        name: {"n_features": int(mask.sum()), "test_loss": judge.loss(predictions[name])}
+        name: {"n_features": int(mask.sum()), "test_loss": judge.loss_of(predictions[name])}
         for name, mask in sets.items()
     }
     content = {
@@ -169,7 +169,7 @@ def _sentence(
     interval = interval_in_words(against["interval"], CONFIDENCE)
     measured = (
         f"with the new {_counted(new['n_features'])} the test loss "
-        f"({loss_in_words(judge.refit.loss.name)}) is {new['test_loss']:.4g} against "
+        f"({loss_in_words(judge.loss.name)}) is {new['test_loss']:.4g} against "
         f"{former['test_loss']:.4g} with {the_former}; difference "
         f"{signed(against['difference'])}, {interval}."
     )

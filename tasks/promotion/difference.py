@@ -384,9 +384,9 @@ def _loss_difference(
         confidence=confidence,
     )
     return LossDifference(
-        name=judge.refit.loss.name,
-        before=judge.loss(first),
-        after=judge.loss(second),
+        name=judge.loss.name,
+        before=judge.loss_of(first),
+        after=judge.loss_of(second),
         difference=judged.difference,
         interval=judged.interval,
         confidence=judged.confidence,

@@ -30,7 +30,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -111,85 +111,6 @@ class Contrast(NamedTuple):
         )
 
 
-def paired_interval(
-    loss: Loss,
-    rows: Rows,
-    before: Floats,
-    after: Floats,
-    units: NDArray[np.int64],
-    *,
-    confidence: float,
-    seed: int,
-    widen: float = 1.0,
-) -> Interval | None:
-    """Return the interval of the loss of `after` less that of `before`; None with a single unit."""
-    difference = Contrast((1, -1), confidence)
-    return contrast_intervals(
-        loss, rows, (after, before), (difference,), units, seed=seed, widen=widen
-    )[0]
-
-
-def contrast_intervals(
-    loss: Loss,
-    rows: Rows,
-    predictions: Sequence[Floats],
-    contrasts: Sequence[Contrast],
-    units: NDArray[np.int64],
-    *,
-    seed: int,
-    widen: float = 1.0,
-) -> list[Interval | None]:
-    """Return the interval of each contrast of the losses; None with a single unit.
-
-    The predictions have shape (n,) or (n, n_classes), the units (n,). `widen` multiplies the
-    distance of both ends from the estimate. An end within rounding error of 0 is 0, as in
-    `difference_of`.
-    """
-    return contrast_intervals_of(loss, rows, predictions, units, seed=seed, widen=widen)(contrasts)
-
-
-def contrast_intervals_of(
-    loss: Loss,
-    rows: Rows,
-    predictions: Sequence[Floats],
-    units: NDArray[np.int64],
-    *,
-    seed: int,
-    widen: float = 1.0,
-) -> Callable[[Sequence[Contrast]], list[Interval | None]]:
-    """Return `contrast_intervals` of these predictions, for any contrasts.
-
-    A score is resampled here, once for all contrasts that are asked for.
-    """
-    if not units.any():
-        return lambda contrasts: [None] * len(contrasts)  # nothing varies from unit to unit
-    units = _bundle(units)
-    n_units = int(units.max()) + 1
-    losses = [loss(rows.y, prediction, rows.weight) for prediction in predictions]
-    if loss.is_mean_over_rows:
-        measured = [loss.per_row(rows.y, prediction) for prediction in predictions]
-    else:
-        least, most = _resampled_scores(loss, rows, predictions, units, seed)
-
-    def interval_of(contrast: Contrast) -> Interval:
-        estimate, tail = contrast.of(losses), max(contrast.tail, _LEAST_TAIL)
-        if loss.is_mean_over_rows:
-            sums, weights = _sums_of_units(rows, contrast.of(measured), units)
-            ends = _interval_of_a_mean(sums, weights, tail, np.random.default_rng(seed))
-        else:
-            ends = (
-                _student_interval(estimate, contrast.of(least, most), n_units, tail)[0],
-                _student_interval(estimate, contrast.of(most, least), n_units, tail)[1],
-            )
-        wider = widen * _student(contrast.tail, n_units) / _student(tail, n_units)
-        if wider != 1:
-            ends = estimate + wider * (ends[0] - estimate), estimate + wider * (ends[1] - estimate)
-        terms = [w * value for w, value in zip(contrast.weights, losses, strict=False)]
-        return _zero_if_rounding(ends[0], terms), _zero_if_rounding(ends[1], terms)
-
-    return lambda contrasts: [interval_of(contrast) for contrast in contrasts]
-
-
 def _bundle(units: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the unit of each row, or of more than 100,000 units its bundle of neighbours."""
     n_units = int(units.max()) + 1
@@ -227,50 +148,102 @@ class SignTest:
     p_value: float  # two-sided
 
 
-def sign_test(
-    loss: Loss, rows: Rows, before: Floats, after: Floats, units: NDArray[np.int64]
-) -> SignTest | None:
-    """Count the units in which `after` has the lower loss; None for a single unit or a score."""
-    if not loss.is_mean_over_rows or not units.any():
-        return None
-    old, new = (loss.per_row(rows.y, prediction) for prediction in (before, after))
-    return sign_test_of(old, new, rows, units)
+@dataclass(frozen=True, eq=False)
+class PairedLosses:
+    """A loss of predictions for rows that several models predict.
 
-
-def sign_test_of(before: Floats, after: Floats, rows: Rows, units: NDArray[np.int64]) -> SignTest:
-    """Count the units in which the second of two losses per row, shape (n,), is the lower."""
-    from scipy import stats
-
-    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
-    new, old = (np.bincount(units, weight * losses) for losses in (after, before))
-    is_other = np.abs(new - old) > _ROUNDING * np.maximum(np.abs(new), np.abs(old))
-    lower, higher = int((is_other & (new < old)).sum()), int((is_other & (new > old)).sum())
-    decided = lower + higher
-    p_value = float(stats.binomtest(lower, decided).pvalue) if decided else 1.0
-    return SignTest(lower, higher, p_value)
-
-
-def paired_error(
-    loss: Loss,
-    rows: Rows,
-    before: Floats,
-    after: Floats,
-    units: NDArray[np.int64],
-    *,
-    seed: int,
-) -> float:
-    """Return the standard error of the difference, by the bootstrap for a score.
-
-    NaN with a single unit, or if the score is undefined in nearly all resamples.
+    Predictions have shape (n,) or (n, n_classes). `units` (n,) are the rows that are resampled
+    together, `widen` multiplies the distance of the ends of intervals from the estimate.
     """
-    if not loss.is_mean_over_rows:
-        (_, old), (new, _) = _resampled_scores(loss, rows, (after, before), _bundle(units), seed)
-        defined = (new - old)[np.isfinite(new - old)]
-        return float(defined.std(ddof=1)) if len(defined) > 1 else math.nan
-    per_row = loss.per_row(rows.y, after) - loss.per_row(rows.y, before)
-    sums, weights = _sums_of_units(rows, per_row, units)
-    (_,), (error,) = means_and_errors(sums[None], weights[None])
-    return float(error) if len(sums) > 1 else math.nan
+
+    loss: Loss
+    rows: Rows
+    units: NDArray[np.int64]
+    seed: int
+    widen: float = field(default=1.0, kw_only=True)
+
+    @property
+    def n_units(self) -> int:
+        return int(self.units.max()) + 1
+
+    def loss_of(self, prediction: Floats) -> float:
+        return self.loss(self.rows.y, prediction, self.rows.weight)
+
+    def interval(self, before: Floats, after: Floats, confidence: float) -> Interval | None:
+        """Return the interval of the loss of `after` less that of `before`; None with one unit."""
+        return self.intervals_of([after, before])([Contrast((1, -1), confidence)])[0]
+
+    def intervals_of(
+        self, predictions: Sequence[Floats]
+    ) -> Callable[[Sequence[Contrast]], list[Interval | None]]:
+        """Return a function from contrasts of the losses to their intervals; None with one unit.
+
+        A score is resampled here, once for all contrasts that are asked for. An end within rounding
+        error of 0 is 0, as in `difference_of`.
+        """
+        loss, rows = self.loss, self.rows
+        if not self.units.any():
+            return lambda contrasts: [None] * len(contrasts)  # nothing varies from unit to unit
+        units = _bundle(self.units)
+        n_units = int(units.max()) + 1
+        losses = list(map(self.loss_of, predictions))
+        if loss.is_mean_over_rows:
+            measured = [loss.per_row(rows.y, prediction) for prediction in predictions]
+        else:
+            least, most = _resampled_scores(loss, rows, predictions, units, self.seed)
+
+        def interval_of(contrast: Contrast) -> Interval:
+            estimate, tail = contrast.of(losses), max(contrast.tail, _LEAST_TAIL)
+            if loss.is_mean_over_rows:
+                sums, weights = _sums_of_units(rows, contrast.of(measured), units)
+                ends = _interval_of_a_mean(sums, weights, tail, np.random.default_rng(self.seed))
+            else:
+                ends = (
+                    _student_interval(estimate, contrast.of(least, most), n_units, tail)[0],
+                    _student_interval(estimate, contrast.of(most, least), n_units, tail)[1],
+                )
+            wider = self.widen * _student(contrast.tail, n_units) / _student(tail, n_units)
+            if wider != 1:
+                low, high = (estimate + wider * (end - estimate) for end in ends)
+                ends = low, high
+            terms = [w * value for w, value in zip(contrast.weights, losses, strict=False)]
+            return _zero_if_rounding(ends[0], terms), _zero_if_rounding(ends[1], terms)
+
+        return lambda contrasts: [interval_of(contrast) for contrast in contrasts]
+
+    def sign_test(self, before: Floats, after: Floats) -> SignTest | None:
+        """Count the units in which `after` has the lower loss; None for one unit or a score."""
+        if not self.loss.is_mean_over_rows or not self.units.any():
+            return None
+        y = self.rows.y
+        return self.sign_test_of(self.loss.per_row(y, before), self.loss.per_row(y, after))
+
+    def sign_test_of(self, before: Floats, after: Floats) -> SignTest:
+        """Count the units in which the second of two losses per row, shape (n,), is the lower."""
+        from scipy import stats
+
+        old, new = (_sums_of_units(self.rows, losses, self.units)[0] for losses in (before, after))
+        is_other = np.abs(new - old) > _ROUNDING * np.maximum(np.abs(new), np.abs(old))
+        lower, higher = int((is_other & (new < old)).sum()), int((is_other & (new > old)).sum())
+        decided = lower + higher
+        p_value = float(stats.binomtest(lower, decided).pvalue) if decided else 1.0
+        return SignTest(lower, higher, p_value)
+
+    def error(self, before: Floats, after: Floats) -> float:
+        """Return the standard error of the difference, by the bootstrap for a score.
+
+        NaN with a single unit, or if the score is undefined in nearly all resamples.
+        """
+        loss, rows = self.loss, self.rows
+        if not loss.is_mean_over_rows:
+            units = _bundle(self.units)
+            (_, old), (new, _) = _resampled_scores(loss, rows, (after, before), units, self.seed)
+            defined = (new - old)[np.isfinite(new - old)]
+            return float(defined.std(ddof=1)) if len(defined) > 1 else math.nan
+        per_row = loss.per_row(rows.y, after) - loss.per_row(rows.y, before)
+        sums, weights = _sums_of_units(rows, per_row, self.units)
+        (_,), (error,) = means_and_errors(sums[None], weights[None])
+        return float(error) if len(sums) > 1 else math.nan
 
 
 def _sums_of_units(rows: Rows, per_row: Floats, units: NDArray[np.int64]) -> tuple[Floats, Floats]:

@@ -23,17 +23,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chaffinch.storage.column_names import quoted
-from chaffinch.tasks.selection.core import Floats, Mask, Rows
+from chaffinch.tasks.selection.core import Floats, Mask
 from chaffinch.tasks.selection.losses import Loss, loss_in_words
 from chaffinch.tasks.statistics.bootstrap import (
     Contrast,
     Interval,
+    PairedLosses,
     SignTest,
-    contrast_intervals_of,
     difference_of,
     interval_in_words,
-    sign_test,
-    sign_test_of,
     signed,
 )
 
@@ -91,37 +89,30 @@ class Comparison(Judgement):
 
 
 def judgement_of(
-    loss: Loss,
-    rows: Rows,
+    pair: PairedLosses,
     before: Floats,
     after: Floats,
     constant: Floats,
-    units: NDArray[np.int64],
     *,
     is_smaller: bool,
-    seed: int,
     tolerance: float,
-    widen: float = 1.0,
     confidence: float = CONFIDENCE,
 ) -> Judgement:
     """Compare predictions with two sets of features, of which `after` may have fewer.
 
-    Predictions have shape (n,) or (n, n_classes), the units (n,). `widen` multiplies the distance
-    of the intervals' ends from the estimate. What the verdict says has the confidence.
+    What the verdict says has the confidence.
     """
     predictions, weights = [after, before], [(1.0, -1.0, 0.0)]
-    constant_loss = loss_if_any(loss, rows.y, constant, rows.weight)
+    constant_loss = loss_if_any(pair.loss, pair.rows.y, constant, pair.rows.weight)
     if constant_loss is not None:
         predictions.append(constant)
         weights += [(1, 0, -1), (0, 1, -1)]
     contrasts = [Contrast(w, confidence) for w in weights]
-    intervals_of = contrast_intervals_of(loss, rows, predictions, units, seed=seed, widen=widen)
+    intervals_of = pair.intervals_of(predictions)
     intervals = intervals_of(contrasts)
     interval, over_constant, all_over_constant = [*intervals, None, None][:3]
-    n_units, share = int(units.max()) + 1, None
-    before_loss, after_loss = (
-        loss(rows.y, prediction, rows.weight) for prediction in (before, after)
-    )
+    n_units, share = pair.n_units, None
+    before_loss, after_loss = map(pair.loss_of, (before, after))
 
     def end_of(end: Literal[0, 1], *weights: float, is_one_sided: bool = False) -> float:
         """Return an end of the interval of a contrast of both losses and a constant's."""
@@ -195,17 +186,13 @@ def _is_below(interval: Interval | None) -> bool:
 
 
 def compare(
-    loss: Loss,
-    rows: Rows,
+    pair: PairedLosses,
     before: Floats,
     after: Floats,
     constant: Floats,
     mask: Mask,
-    units: NDArray[np.int64],
     *,
-    seed: int,
     tolerance: float,
-    widen: float = 1.0,
     judged_on: str = "test",
     why_all: str = "",
     fold_sizes: Sequence[int] = (),
@@ -220,50 +207,31 @@ def compare(
     a person confirms that they are known before the target.
     """
     is_all = bool(mask.all())
-    judged = judgement_of(
-        loss,
-        rows,
-        before,
-        after,
-        constant,
-        units,
-        is_smaller=not is_all,
-        seed=seed,
-        tolerance=tolerance,
-        widen=widen,
-    )
+    judged = judgement_of(pair, before, after, constant, is_smaller=not is_all, tolerance=tolerance)
     if is_all or leaks or _is_smaller_than_folds(mask, fold_sizes):
         judged = replace(judged, verdict="cannot tell")
     if leaks or is_all:
         judged = replace(judged, share_lost_at_most=None)
     against_constant = None
     if judged.constant_loss is not None:
-        against_constant = sign_test(loss, rows, constant, after, units)
-    before_loss, after_loss = (
-        loss(rows.y, prediction, rows.weight) for prediction in (before, after)
-    )
+        against_constant = pair.sign_test(constant, after)
+    before_loss, after_loss = map(pair.loss_of, (before, after))
     accuracies = {}
-    if loss.task == "classification" and units.any():
+    if pair.loss.task == "classification" and pair.units.any():
         for name, prediction in (("all_features", before), ("selected", after)):
-            accuracies[name] = accuracy_of(rows, prediction, constant, units)
-    sentence = (
-        leaks_in_words(leaks)
-        + caveat
-        + _sentence(
-            judged,
-            loss,
-            mask,
-            before_loss,
-            after_loss,
-            len(rows),
-            judged_on,
-            why_all,
-            fold_sizes,
-            accuracies,
-        )
+            accuracies[name] = accuracy_of(pair, prediction, constant)
+    words = _Words(
+        judged=judged,
+        before=before_loss,
+        after=after_loss,
+        part=part_in_words(judged_on),
+        name=loss_in_words(pair.loss.name),
+        accuracies=accuracies,
     )
+    n_rows = len(pair.rows)
+    sentence = leaks_in_words(leaks) + caveat + words.sentence(mask, n_rows, why_all, fold_sizes)
     if against_constant and is_not_shown_better_than_constant(judged.over_constant, judged.units):
-        counts = signs_in_words(against_constant, judged.units, len(rows))
+        counts = signs_in_words(against_constant, judged.units, n_rows)
         balance = against_constant.lower - against_constant.higher
         differ = balance * (after_loss - (judged.constant_loss or 0.0)) > 0
         why = "; a few large losses decide the mean" if differ else ""
@@ -272,7 +240,7 @@ def compare(
         **vars(judged),
         sentence=sentence,
         leaks=tuple(leaks),
-        sign_test=sign_test(loss, rows, before, after, units),
+        sign_test=pair.sign_test(before, after),
         sign_test_over_constant=against_constant,
         accuracies=accuracies,
     )
@@ -283,16 +251,16 @@ def _is_smaller_than_folds(mask: Mask, fold_sizes: Sequence[int]) -> bool:
     return len(fold_sizes) > 0 and int(mask.sum()) < median(fold_sizes)
 
 
-def accuracy_of(
-    rows: Rows, prediction: Floats, constant: Floats, units: NDArray[np.int64]
-) -> Accuracy:
+def accuracy_of(pair: PairedLosses, prediction: Floats, constant: Floats) -> Accuracy:
     """Compare the accuracies of two predictions of classes, shape (n, n_classes)."""
     wrong, constant_wrong = (
-        (classes.argmax(axis=1) != rows.y).astype(np.float64) for classes in (prediction, constant)
+        (classes.argmax(axis=1) != pair.rows.y).astype(np.float64)
+        for classes in (prediction, constant)
     )
-    p_value = sign_test_of(constant_wrong, wrong, rows, units).p_value
+    p_value = pair.sign_test_of(constant_wrong, wrong).p_value
     model, of_constant = (
-        1 - float(np.average(errors, weights=rows.weight)) for errors in (wrong, constant_wrong)
+        1 - float(np.average(errors, weights=pair.rows.weight))
+        for errors in (wrong, constant_wrong)
     )
     return Accuracy(model, of_constant, p_value)
 
@@ -387,57 +355,115 @@ def part_in_words(part: str) -> str:
     return "out-of-fold" if part == "out_of_fold" else part.replace("_", " ")
 
 
-def _sentence(
-    judged: Judgement,
-    loss: Loss,
-    mask: Mask,
-    before: float,
-    after: float,
-    n_rows: int,
-    part: str,
-    why_all: str,
-    fold_sizes: Sequence[int],
-    accuracies: Mapping[str, Accuracy],
-) -> str:
-    kept, total, constant = int(mask.sum()), len(mask), judged.constant_loss
-    words, name = part_in_words(part), loss_in_words(loss.name)
-    reason = judged, before, after, words, name, accuracies
-    start = ""
-    intervals = judged.over_constant, judged.all_features_over_constant
-    if constant is not None and is_nothing_to_select_from(intervals, judged.units, accuracies):
-        start = _nothing_to_select_from(judged, before, constant, n_rows, words, name)
-    if kept == total:
-        every = "The one feature" if total == 1 else f"Every one of the {total} features"
-        why = "" if start else f", {why_all or 'so there is nothing smaller to compare'}"
-        kept_all = f"{every} was kept{why}."
-        if lacking := too_few_units(judged.units):
-            return f"{start}{kept_all} {lacking}, so that no verdict is possible."
-        return f"{start}{kept_all}" + ("" if start else _constant_reason(*reason))
-    folds = _chosen_in_folds(fold_sizes) if fold_sizes else ""
-    measured = (
-        f"with {kept} of {total} features{folds} the {words} loss ({name}) is {after:.4g} against "
-        f"{before:.4g} with all; difference {signed(judged.difference)}, "
-        f"{interval_in_words(judged.interval, CONFIDENCE)}."
-    )
-    if lacking := too_few_units(judged.units):
-        sentence = f"{lacking}, so that no verdict is possible: {measured}"
-        if constant is not None:
-            sentence += f" A constant, which looks at no feature, has the loss {constant:.4g}."
-        return sentence
-    saved = "1 column" if total - kept == 1 else f"{total - kept} columns"
-    if _is_smaller_than_folds(mask, fold_sizes):
-        about = (
-            f"These {words} rows cannot tell whether selection is as good, since most folds kept "
-            f"more features; it saves {saved}"
+@dataclass(frozen=True)
+class _Words:
+    """The figures of a comparison, and what is said of them."""
+
+    judged: Judgement
+    before: float  # loss with all features
+    after: float  # with the selected features
+    part: str  # the rows that judge, such as "test"
+    name: str  # of the loss
+    accuracies: Mapping[str, Accuracy]
+
+    def sentence(self, mask: Mask, n_rows: int, why_all: str, fold_sizes: Sequence[int]) -> str:
+        judged, part = self.judged, self.part
+        kept, total, constant = int(mask.sum()), len(mask), judged.constant_loss
+        start = ""
+        intervals = judged.over_constant, judged.all_features_over_constant
+        if constant is not None and is_nothing_to_select_from(
+            intervals, judged.units, self.accuracies
+        ):
+            start = self._nothing_to_select_from(constant, n_rows)
+        if kept == total:
+            every = "The one feature" if total == 1 else f"Every one of the {total} features"
+            why = "" if start else f", {why_all or 'so there is nothing smaller to compare'}"
+            kept_all = f"{every} was kept{why}."
+            if lacking := too_few_units(judged.units):
+                return f"{start}{kept_all} {lacking}, so that no verdict is possible."
+            return f"{start}{kept_all}" + ("" if start else self._constant_reason())
+        folds = _chosen_in_folds(fold_sizes) if fold_sizes else ""
+        measured = (
+            f"with {kept} of {total} features{folds} the {part} loss ({self.name}) is "
+            f"{self.after:.4g} against {self.before:.4g} with all; difference "
+            f"{signed(judged.difference)}, {interval_in_words(judged.interval, CONFIDENCE)}."
         )
-        return f"{start}{about}: {measured}"
-    if judged.verdict == "cannot tell":
-        about = f"These {words} rows cannot tell whether selection is as good; it saves {saved}"
-    else:
+        if lacking := too_few_units(judged.units):
+            sentence = f"{lacking}, so that no verdict is possible: {measured}"
+            if constant is not None:
+                sentence += f" A constant, which looks at no feature, has the loss {constant:.4g}."
+            return sentence
+        saved = "1 column" if total - kept == 1 else f"{total - kept} columns"
+        cannot_tell = f"These {part} rows cannot tell whether selection is as good"
+        if _is_smaller_than_folds(mask, fold_sizes):
+            about = f"{cannot_tell}, since most folds kept more features; it saves {saved}"
+            return f"{start}{about}: {measured}"
         about = f"Selection is {judged.verdict}"
-    if start:
-        return f"{start}{about}: {measured}"
-    return f"{about}: {measured}" + _constant_reason(*reason)
+        if judged.verdict == "cannot tell":
+            about = f"{cannot_tell}; it saves {saved}"
+        return f"{start}{about}: {measured}" + ("" if start else self._constant_reason())
+
+    def _nothing_to_select_from(self, constant: float, n_rows: int) -> str:
+        """Return why there is nothing to select from, and whether more rows would be a remedy."""
+        interval = self.judged.all_features_over_constant
+        difference = difference_of(self.before, constant)
+        if interval is None:
+            raise ValueError("all features were not compared with a constant")
+        if interval[0] >= 0:
+            remedy = "Other features or another model are needed rather than more rows."
+        elif difference >= 0:
+            remedy = (
+                "That is no gain; more rows, other features, another model or another loss may "
+                "show one."
+            )
+        else:
+            times = ((interval[1] - difference) / difference) ** 2
+            remedy = (
+                f"About {float(f'{n_rows * times:.2g}'):,.0f} {self.part} rows would show a gain "
+                f"of this size; there are {n_rows:,}."
+                if times < _MOST_TIMES
+                else f"So small a gain takes more than {_MOST_TIMES} times as many rows to show."
+            )
+        so = ", so there is nothing to select from yet"
+        return f"{self._against_constant('all_features', constant, so)} {remedy} "
+
+    def _against_constant(self, which: str, constant: float, so: str = "") -> str:
+        """Return the sentence for a loss that is not shown to be below a constant's."""
+        is_all = which == "all_features"
+        model = f"The model with {'all' if is_all else 'the selected'} features"
+        loss = self.before if is_all else self.after
+        judged, accuracy = self.judged, None if so else self.accuracies.get(which)
+        interval = judged.all_features_over_constant if is_all else judged.over_constant
+        figures = (
+            f"its {self.part} loss ({self.name}) is {loss:.4g} against {constant:.4g} of the "
+            f"constant; difference {signed(difference_of(loss, constant))}, "
+            f"{interval_in_words(interval, CONFIDENCE)}"
+        )
+        if accuracy is not None and _is_more_accurate(accuracy):
+            is_higher = interval is not None and interval[0] > 0
+            return (
+                f"{model} is shown to be right more often than a constant (accuracy "
+                f"{accuracy.model:.3g} against {accuracy.constant:.3g}), but its loss is "
+                f"{'higher' if is_higher else 'not shown to be lower'}: {figures}."
+            )
+        is_no_better = interval is not None and interval[0] >= 0
+        how = "no better than" if is_no_better else "not shown to predict better than"
+        return f"{model} is {how} a constant{so}: {figures}."
+
+    def _constant_reason(self) -> str:
+        """Return the comparison with the constant that explains a verdict."""
+        judged, share = self.judged, self.judged.share_lost_at_most
+        if judged.constant_loss is None or judged.verdict == "better":
+            return ""
+        for which, interval in (
+            ("selected", judged.over_constant),
+            ("all_features", judged.all_features_over_constant),
+        ):
+            if is_not_shown_better_than_constant(interval, judged.units):
+                return f" {self._against_constant(which, judged.constant_loss)}"
+        if share is None or judged.verdict == "worse":
+            return ""
+        return f" It {share_in_words(share, judged.tolerance)}."
 
 
 def _chosen_in_folds(sizes: Sequence[int]) -> str:
@@ -446,90 +472,6 @@ def _chosen_in_folds(sizes: Sequence[int]) -> str:
         return f", chosen separately in each fold ({sizes[0]} each),"
     *others, last = map(str, sizes)
     return f", chosen separately in each fold ({', '.join(others)} and {last}),"
-
-
-def _nothing_to_select_from(
-    judged: Judgement, before: float, constant: float, n_rows: int, words: str, name: str
-) -> str:
-    """Return why there is nothing to select from, and whether more rows would be a remedy."""
-    interval, difference = judged.all_features_over_constant, difference_of(before, constant)
-    if interval is None:
-        raise ValueError("all features were not compared with a constant")
-    if interval[0] >= 0:
-        remedy = "Other features or another model are needed rather than more rows."
-    elif difference >= 0:
-        remedy = (
-            "That is no gain; more rows, other features, another model or another loss may show "
-            "one."
-        )
-    else:
-        times = ((interval[1] - difference) / difference) ** 2
-        remedy = (
-            f"About {float(f'{n_rows * times:.2g}'):,.0f} {words} rows would show a gain of this "
-            f"size; there are {n_rows:,}."
-            if times < _MOST_TIMES
-            else f"So small a gain takes more than {_MOST_TIMES} times as many rows to show."
-        )
-    what = "The model with all features"
-    so = ", so there is nothing to select from yet"
-    return f"{_against_constant(what, before, constant, interval, words, name, so)} {remedy} "
-
-
-def _against_constant(
-    model: str,
-    loss: float,
-    constant: float,
-    interval: Interval | None,
-    words: str,
-    name: str,
-    so: str = "",
-    accuracy: Accuracy | None = None,
-) -> str:
-    """Return the sentence for a loss that is not shown to be below a constant's."""
-    figures = (
-        f"its {words} loss ({name}) is {loss:.4g} against {constant:.4g} of the constant; "
-        f"difference {signed(difference_of(loss, constant))}, "
-        f"{interval_in_words(interval, CONFIDENCE)}"
-    )
-    if accuracy is not None and _is_more_accurate(accuracy):
-        is_higher = interval is not None and interval[0] > 0
-        return (
-            f"{model} is shown to be right more often than a constant (accuracy "
-            f"{accuracy.model:.3g} against {accuracy.constant:.3g}), but its loss is "
-            f"{'higher' if is_higher else 'not shown to be lower'}: {figures}."
-        )
-    if interval is not None and interval[0] >= 0:
-        return f"{model} is no better than a constant{so}: {figures}."
-    return f"{model} is not shown to predict better than a constant{so}: {figures}."
-
-
-def _constant_reason(
-    judged: Judgement,
-    before: float,
-    after: float,
-    words: str,
-    name: str,
-    accuracies: Mapping[str, Accuracy],
-) -> str:
-    """Return the comparison with the constant that explains a verdict."""
-    constant, share = judged.constant_loss, judged.share_lost_at_most
-    if constant is None or judged.verdict == "better":
-        return ""
-    if is_not_shown_better_than_constant(judged.over_constant, judged.units):
-        what, accuracy = "The model with the selected features", accuracies.get("selected")
-        interval = judged.over_constant
-        return " " + _against_constant(
-            what, after, constant, interval, words, name, accuracy=accuracy
-        )
-    if is_not_shown_better_than_constant(judged.all_features_over_constant, judged.units):
-        what, accuracy = "The model with all features", accuracies.get("all_features")
-        interval = judged.all_features_over_constant
-        return " " + _against_constant(
-            what, before, constant, interval, words, name, accuracy=accuracy
-        )
-    if share is None or judged.verdict == "worse":
-        return ""
-    return f" It {share_in_words(share, judged.tolerance)}."
 
 
 def share_in_words(

@@ -19,7 +19,7 @@ from chaffinch.tasks.pipeline.progress import steps_of
 from chaffinch.tasks.reporting.changes import lines_of_changes
 from chaffinch.tasks.selection.core import Rows
 from chaffinch.tasks.selection.losses import Loss
-from chaffinch.tasks.statistics.bootstrap import paired_error, resampling_units
+from chaffinch.tasks.statistics.bootstrap import PairedLosses, resampling_units
 from tests.synthetic import good_table
 from tests.tasks.reporting.synthetic_report import Page
 from tests.tasks.synthetic_runs import LINEAR, causes, run_of
@@ -507,7 +507,7 @@ def test_the_error_of_a_mean_is_that_of_its_rows(weighted) -> None:
     weight = random.uniform(0.5, 2, 50) if weighted else None
     rows = Rows(np.zeros((50, 1)), y, weight)
     units = resampling_units(50)
-    error = paired_error(Loss("squared_error", "regression"), rows, before, after, units, seed=0)
+    error = PairedLosses(Loss("squared_error", "regression"), rows, units, 0).error(before, after)
     differences = (after - y) ** 2 - (before - y) ** 2
     if weight is None:
         assert error == pytest.approx(differences.std(ddof=1) / np.sqrt(50))
@@ -524,11 +524,11 @@ def test_rows_that_belong_together_make_it_larger() -> None:
     rows, loss = Rows(np.zeros((100, 1)), y), Loss("squared_error", "regression")
     groups = np.repeat(np.arange(10), 10)
     alone, together = (
-        paired_error(loss, rows, before, after, units, seed=0)
+        PairedLosses(loss, rows, units, 0).error(before, after)
         for units in (resampling_units(100), resampling_units(100, groups=groups))
     )
     assert together > 1.5 * alone
-    assert np.isnan(paired_error(loss, rows, before, after, np.zeros(100, np.int64), seed=0))
+    assert np.isnan(PairedLosses(loss, rows, np.zeros(100, np.int64), 0).error(before, after))
 
 
 def test_a_score_has_an_error_by_the_bootstrap(few_resamples) -> None:
@@ -538,7 +538,7 @@ def test_a_score_has_an_error_by_the_bootstrap(few_resamples) -> None:
     rows = Rows(np.zeros((200, 1)), y)
     predictions = [np.column_stack([1 - p, p]) for p in (before, after)]
     loss = Loss("roc_auc", "classification")
-    error = paired_error(loss, rows, *predictions, resampling_units(200), seed=0)
+    error = PairedLosses(loss, rows, resampling_units(200), 0).error(*predictions)
     assert 0.01 < error < 0.1
 
 

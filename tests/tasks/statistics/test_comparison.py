@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -19,10 +20,8 @@ from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.statistics import bootstrap
 from chaffinch.tasks.statistics.bootstrap import (
     Contrast,
-    contrast_intervals,
-    paired_interval,
+    PairedLosses,
     resampling_units,
-    sign_test,
 )
 from chaffinch.tasks.statistics.verdict import FEWEST_UNITS, compare, constant_prediction
 
@@ -42,17 +41,17 @@ def _compare(
 
 
 def compared(loss, y, before, after, constant, weight=None, units=None, *, mask=(True, False),
-             seed=0, tolerance=0.02, **how):  # fmt: skip
+             seed=0, tolerance=0.02, widen=1.0, **how):  # fmt: skip
     units = resampling_units(len(y)) if units is None else units
     rows = Rows(np.zeros((len(y), 2)), y, weight)
-    return compare(loss, rows, before, after, constant, np.array(mask), units, seed=seed,
-                   tolerance=tolerance, **how)  # fmt: skip
+    pair = PairedLosses(loss, rows, units, seed, widen=widen)
+    return compare(pair, before, after, constant, np.array(mask), tolerance=tolerance, **how)
 
 
 def interval_of(loss, y, before, after, *, units=None, seed=0, confidence=0.95):
     units = resampling_units(len(y)) if units is None else units
     rows = Rows(np.zeros((len(y), 1)), y)
-    return paired_interval(loss, rows, before, after, units, confidence=confidence, seed=seed)
+    return PairedLosses(loss, rows, units, seed).interval(before, after, confidence)
 
 
 def of_sure(y, of_truth):
@@ -214,12 +213,12 @@ def test_the_interval_of_a_contrast_is_that_of_the_difference_it_makes() -> None
             Contrast((1, -1, 0), 0.95, is_one_sided=True),
             Contrast((0.5, -0.5), 0.95),
         ]
-        two, narrow, one, half = contrast_intervals(loss, rows, made, contrasts, units, seed=3)
-        about = {"units": units, "seed": 3}
-        assert two == paired_interval(loss, rows, made[1], made[0], confidence=0.95, **about)
+        pair = PairedLosses(loss, rows, units, 3)
+        two, narrow, one, half = pair.intervals_of(made)(contrasts)
+        assert two == pair.interval(made[1], made[0], 0.95)
         assert one == pytest.approx(narrow)
         assert half == pytest.approx(np.array(two) / 2)
-        wide = paired_interval(loss, rows, made[1], made[0], confidence=0.95, widen=1.5, **about)
+        wide = replace(pair, widen=1.5).interval(made[1], made[0], 0.95)
         estimate = loss(rows.y, made[0]) - loss(rows.y, made[1])
         assert np.array(wide) - estimate == pytest.approx(1.5 * (np.array(two) - estimate))
 
@@ -304,14 +303,10 @@ def test_the_bound_of_a_score_holds_where_few_or_no_rows_differ(name, share, n_r
     while not bounds or bounds[-1] < share * max(rates):
         wrong = right.copy()
         wrong[: len(bounds)] = 1 - wrong[: len(bounds)]
-        [interval] = contrast_intervals(
-            Loss(name, "classification"),
-            Rows(np.zeros((n_rows, 1)), y),
-            (wrong, right),
-            [Contrast((1, -1), 0.95, is_one_sided=True)],
-            resampling_units(n_rows),
-            seed=0,
-        )
+        rows = Rows(np.zeros((n_rows, 1)), y)
+        pair = PairedLosses(Loss(name, "classification"), rows, resampling_units(n_rows), 0)
+        one_sided = Contrast((1, -1), 0.95, is_one_sided=True)
+        [interval] = pair.intervals_of([wrong, right])([one_sided])
         bounds.append(interval[1])
     for rate in rates:
         missed = np.flatnonzero(np.array(bounds) < share * rate)
@@ -695,7 +690,7 @@ def test_a_score_and_one_unit_have_no_sign_test() -> None:
     result = _compare(same, same, units=one)
     assert (result.sign_test, result.sign_test_over_constant) == (None, None)
     rows = Rows(np.zeros((30, 1)), np.arange(30.0))
-    assert sign_test(R2, rows, same, same, resampling_units(30)) is None
+    assert PairedLosses(R2, rows, resampling_units(30), 0).sign_test(same, same) is None
 
 
 def test_too_few_units_give_the_loss_of_a_constant_and_do_not_judge_by_it() -> None:
