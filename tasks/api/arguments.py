@@ -22,7 +22,7 @@ _Arguments = ParamSpec("_Arguments")
 _Returned = TypeVar("_Returned")
 
 OF_COMPARISONS = ("task", "baseline")
-OF_SELECTIONS = (*OF_COMPARISONS, "shares", "mask_rows", "as_published")
+OF_SELECTIONS = (*OF_COMPARISONS, "shares", "search_rows", "mask_rows", "as_published")
 _LISTS = ("keep", "drop", "categorical", "numeric")
 _NO_PARAMETER = (
     *("categorical", "numeric", "split", "embargo"),

@@ -147,9 +147,11 @@ def select(
         ``"median"``, ``"minimum"``, ``"zero"``, or a mapping of values by feature, the others the
         mean.
         ``"shares"``: percent of the rows for training, mask validation, model validation and test,
-        four whole numbers, in all 100. ``"mask_rows"``: most rows that masked losses are computed
-        on. ``"as_published"``: True for the form of the method's paper wherever a setting has our
-        default and the two differ; the page of the method says where.
+        four whole numbers, in all 100. ``"search_rows"``: most rows outside the test part that
+        tune, search and judge, at least 1000; the final models are fitted on all.
+        ``"mask_rows"``: most rows that masked losses are computed on. ``"as_published"``: True for
+        the form of the method's paper wherever a setting has our default and the two differ; the
+        page of the method says where.
     seed : int in 0..2**32-1
         The only source of randomness.
     cluster : "none", "local", int, a scheduler's address or a client of Dask, optional

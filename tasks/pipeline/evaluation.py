@@ -49,8 +49,7 @@ def retrain(run: SelectionRun, writer: Writer) -> None:
         run.selected_model = trained
     else:
         # a cross-fitted method fits the base model on the same rows
-        is_made = not len(run.splits.mask_validation) and run.has_base_model
-        made = {every.tobytes(): run.base_model} if is_made else {}
+        made = {every.tobytes(): run.base_model} if run.is_base_model_final else {}
         masks = {mask.tobytes(): mask for mask in (every, run.mask)}
         left = [mask for key, mask in masks.items() if key not in made]
         for mask, model in zip(left, run.final_models(left, report), strict=True):

@@ -29,7 +29,7 @@ from chaffinch.tasks.data.reselection_fit import (
 )
 from chaffinch.tasks.data.roles import roles_of_rows
 from chaffinch.tasks.data.splitting.outer_folds import OuterFolds
-from chaffinch.tasks.data.splitting.splits import PARTS, split_rows
+from chaffinch.tasks.data.splitting.splits import FINAL, PARTS, split_rows
 from chaffinch.tasks.data.table_check import check_names, describe_table
 from chaffinch.tasks.pipeline.memory import check_memory, check_shape, log_disk_space
 from chaffinch.tasks.pipeline.progress import OnProgress, no_progress
@@ -184,15 +184,16 @@ def describe(run: SelectionRun, writer: Writer) -> None:
 
 @stage("describe")
 def split(run: SelectionRun, writer: Writer) -> None:
-    """Split the rows into the four sets."""
+    """Split the rows into the sets."""
     roles = load_roles(run.dataset, run.settings, run.description)
     run.splits = splits = split_rows(roles, run.settings)
     part = np.full(len(roles.y), -1, dtype=np.int8)  # rows under an embargo are in no set
-    for code, name in enumerate(PARTS):
+    names = (*PARTS, FINAL) if len(splits.final) else PARTS
+    for code, name in enumerate(names):
         part[getattr(splits, name)] = code
     codes = pa.array(part, mask=part < 0)
-    run.part = pa.DictionaryArray.from_arrays(codes, list(PARTS))
+    run.part = pa.DictionaryArray.from_arrays(codes, list(names))
     writer.write(SPLITS_FILE, lambda path: pq.write_table(pa.table({"part": run.part}), path))
     if (folds := run.custom_folds) is not None:
         writer.write(FOLDS_FILE, lambda path: pq.write_table(folds.to_table(), path))
-    writer.result = {"rows": {name: len(getattr(splits, name)) for name in PARTS}}
+    writer.result = {"rows": {name: len(getattr(splits, name)) for name in names}}

@@ -84,9 +84,9 @@ def needed_memory(
     return needed
 
 
-def is_in_files(dataset: Dataset, settings: SelectionSettings) -> bool:
-    """Return whether a run holds its rows in files; the result is the same."""
-    shape = dataset.n_rows, len(dataset.columns)
+def is_in_files(dataset: Dataset, settings: SelectionSettings, n_rows: int | None = None) -> bool:
+    """Return whether a run holds so many rows, by default all, in files; the result is the same."""
+    shape = dataset.n_rows if n_rows is None else n_rows, len(dataset.columns)
     needed = _needed(*shape, is_cross_fitted=settings.method.traits.is_cross_fitted)
     return _reads_files(settings) and needed > SHARE_IN_MEMORY * free_memory()
 

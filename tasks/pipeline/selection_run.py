@@ -26,7 +26,7 @@ from chaffinch.tasks.data.feature_constraints import feasible_masks
 from chaffinch.tasks.data.matrix import load_roles, load_rows
 from chaffinch.tasks.data.roles import labels_of, target_type
 from chaffinch.tasks.data.splitting.custom_folds import CustomFolds
-from chaffinch.tasks.data.splitting.splits import PARTS, Roles, Splits, fold_indices
+from chaffinch.tasks.data.splitting.splits import FINAL, PARTS, Roles, Splits, fold_indices
 from chaffinch.tasks.data.splitting.stratified_split import Index
 from chaffinch.tasks.data.stored_rows import StoredRows, StoredTable
 from chaffinch.tasks.data.table_check import TableDescription
@@ -215,17 +215,23 @@ class SelectionRun(StageResults):
         return is_in_files(self.dataset, self.settings)
 
     @cached_property
+    def _search_is_in_memory(self) -> bool:
+        """Whether the rows that the search reads are few of those in files, so that they fit."""
+        n = self.settings.search_rows
+        return n is not None and not is_in_files(self.dataset, self.settings, n)
+
+    @cached_property
     def splits(self) -> Splits:
-        """Row numbers of the four sets."""
+        """Row numbers of the sets."""
         part = part_of_rows(self.records["split"]).dictionary_encode()  # texts take 60 bytes a row
         codes, names = part.indices.fill_null(-1).to_numpy(), part.dictionary.to_pylist()
-        of_part = [names.index(name) if name in names else len(names) for name in PARTS]
+        of_part = [names.index(name) if name in names else len(names) for name in (*PARTS, FINAL)]
         return Splits(*(np.flatnonzero(codes == code) for code in of_part))
 
     @property
     def fitted_parts(self) -> tuple[str, ...]:
         """Sets that the final models are fitted on."""
-        return PARTS[:3] if self.method.traits.is_cross_fitted else PARTS[:2]
+        return *PARTS[: 3 if self.method.traits.is_cross_fitted else 2], FINAL
 
     @property
     def untuned_recipe(self) -> Recipe:
@@ -243,11 +249,19 @@ class SelectionRun(StageResults):
         """Whether a base model is fitted.
 
         A cross-fitted method does not search with it, and of rows in files its fit would only delay
-        the search: the final model on all features, of the same rows, takes its place.
+        the search: the final model on all features takes its place. So it does where the final
+        models are fitted on other rows too.
         """
         if (record := self.records.get("train_base_model")) is not None:
             return "kind" in record.result
-        return bool(len(self.splits.mask_validation)) or not self._reads_files
+        is_apart = self._reads_files or len(self.splits.final)
+        return bool(len(self.splits.mask_validation) or not is_apart)
+
+    @property
+    def is_base_model_final(self) -> bool:
+        """Whether the base model is fitted on the rows of the final models."""
+        others = len(self.splits.mask_validation) + len(self.splits.final)
+        return self.has_base_model and not others
 
     @property
     def _reads_files(self) -> bool:
@@ -287,7 +301,7 @@ class SelectionRun(StageResults):
         if self._small_table is not None:
             rows = self._small_table.rows.take(index, mask)
             return replace(rows, X=np.asfortranarray(rows.X))  # as they are where they are loaded
-        if not self.is_in_files:
+        if not self.is_in_files or (self._search_is_in_memory and FINAL not in parts):
             return load_rows(self.dataset, self.settings, self.description, index, mask)
         folder = self.dataset.path if self.stored is None else self.stored.folder
         table = StoredTable.of(self.dataset, self.settings, self.description, folder)
@@ -356,8 +370,8 @@ class SelectionRun(StageResults):
 
         Rows in memory are made for one fit at a time, here: to send them takes longer.
         """
-        if self.is_in_files:
-            every = rows(np.ones(len(self.schema.features), dtype=bool))
+        every = rows(np.ones(len(self.schema.features), dtype=bool)) if self.is_in_files else None
+        if isinstance(every, StoredRows):
             items = [(every.select(mask), self.schema.select(mask)) for mask in masks]
             return self.workers.map(_fit, recipe, items, on_done)
         fitted: list[FittedModel] = []
@@ -372,7 +386,7 @@ class SelectionRun(StageResults):
         Besides the model on all features only that of the last mask is fitted.
         """
         key, every = mask.tobytes(), np.ones_like(mask).tobytes()
-        is_made = key == every and self.has_base_model
+        is_made = key == every and self.is_base_model_final
         if is_made or key in self._begun or not self._reads_files:
             return
         for other in self._begun.keys() - {every}:
@@ -396,8 +410,10 @@ class SelectionRun(StageResults):
     def predictions(self, *pairs: tuple[FittedModel, Rows]) -> list[Floats]:
         """Return the predictions of rows by models: of rows in files, by the workers."""
         n_shares = self.workers.n_threads
-        are_independent = all(model.rows_are_independent for model, _ in pairs)
-        if n_shares == 1 or not (self._reads_files and are_independent):
+        are_shared = all(
+            isinstance(rows, StoredRows) and model.rows_are_independent for model, rows in pairs
+        )
+        if n_shares == 1 or not are_shared:
             return [rows.predicted_by(model) for model, rows in pairs]
         shares = []
         for model, rows in pairs:

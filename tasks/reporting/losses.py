@@ -19,6 +19,7 @@ from chaffinch.tasks.reporting.section import (
 )
 from chaffinch.tasks.reporting.text import (
     NOTHING,
+    counted,
     interval,
     interval_of_share,
     listed,
@@ -94,7 +95,12 @@ def losses(content: ReportContent) -> Iterator[Block]:
         fitted = "all rows, so their losses on the train part flatter them"
     elif content.traits.is_cross_fitted:
         fitted = "all other rows, so their losses there flatter them"
-    yield note(f"{judged} Both final models were fitted on {fitted}.")
+    beyond = ""
+    if n_rows := content.contract.dataset.rows_by_part.get("final"):
+        beyond = f" They were fitted on {counted(n_rows, 'row')} more, which took no part in the "
+        beyond += "search."
+        fitted = fitted.replace("all rows", "all these rows")
+    yield note(f"{judged} Both final models were fitted on {fitted}.{beyond}")
     comparison = content.contract.comparison
     if comparison.explained is not None:
         ends = interval_of_share(comparison.explained)

@@ -152,6 +152,11 @@ class SelectionSettings(Settings):
         max_length=4,
     )
     tolerance: Tolerance = setting(TOLERANCE, TOLERANCE_IN_WORDS)
+    search_rows: _FewestRows | None = setting(
+        None,
+        "Tune, search and judge on at most this many of the rows outside the test part, in time "
+        "order the latest. The final models are fitted on all. By default on all rows.",
+    )
     mask_rows: _FewestRows = setting(
         MASK_ROWS,
         "Compute masked losses on at most this many rows, and of each fold of auto judge on no "

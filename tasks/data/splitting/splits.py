@@ -4,13 +4,14 @@ Rows are split once, before training. Models are fitted on the training set, mas
 the mask validation set, and the model validation set chooses between final masks. The test set is
 used only for the final scores. A cross-fitted method has a training set, which it folds, and a test
 set or none. Sets keep the proportions of classes; a group is never split; with
-a time column, each set is strictly later than the set before.
+a time column, each set is strictly later than the set before. With `search_rows`, the first three
+sets are made smaller, and the rows that leave them are for the final models alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations
 from typing import Any
@@ -32,6 +33,7 @@ from chaffinch.tasks.settings.method import Method
 from chaffinch.tasks.settings.selection import SelectionSettings
 
 PARTS = ("train", "mask_validation", "model_validation", "test")
+FINAL = "final"  # the rows that only the final models are fitted on
 # the first three default shares, rescaled, around a fixed test set
 _SHARES_OF_THE_REST = dict(zip(PARTS, (53, 35, 12), strict=False))
 SPLIT_WORDS = ("train", "validation", "test")
@@ -53,12 +55,13 @@ class RareClassError(InputError):
 
 @dataclass(frozen=True)
 class Splits:
-    """Row numbers of the four sets: sorted and disjoint."""
+    """Row numbers of the sets: sorted and disjoint."""
 
     train: Index
     mask_validation: Index
     model_validation: Index
     test: Index
+    final: Index = field(default_factory=lambda: _NO_ROWS)
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,7 @@ class Roles:
 
 
 def split_rows(rows: Roles, settings: SelectionSettings) -> Splits:
-    """Split rows into the four sets.
+    """Split rows into the sets.
 
     Without groups or times every set is within a row of its share, unless a rare class needs
     more. The result depends on the seed and, without groups or times, on the order of the rows.
@@ -106,8 +109,60 @@ def split_rows(rows: Roles, settings: SelectionSettings) -> Splits:
     splits = (
         _split_by_shares(rows, settings) if rows.split is None else _split_by_user(rows, settings)
     )
+    if settings.search_rows is not None:
+        splits = _for_search(splits, rows, settings.search_rows, settings)
     require_to_train_on(len(splits.train), settings.method, rows.y)
     return splits
+
+
+def _for_search(splits: Splits, rows: Roles, most: int, settings: SelectionSettings) -> Splits:
+    """Return the sets with `most` rows for the search, and the other rows for the final models."""
+    sets = {name: index for name in PARTS[:3] if len(index := getattr(splits, name))}
+    n_rows = sum(map(len, sets.values()))
+    if n_rows <= most:
+        return splits
+    random = np.random.default_rng(settings.seed)
+    kept = {
+        name: index[_sample(rows.take(index), max(1, len(index) * most // n_rows), random)]
+        for name, index in sets.items()
+    }
+    left = np.setdiff1d(np.concatenate([*sets.values()]), np.concatenate([*kept.values()]))
+    smaller = replace(splits, **kept, final=left)
+    folds = least_members(settings)[0]
+    if rows.has_classes and not rows.has_keys:
+        n_before, n_after = (
+            np.bincount(rows.y[index], minlength=int(rows.y.max()) + 1)
+            for index in (splits.train, smaller.train)
+        )
+        for label in np.flatnonzero((n_before >= folds) & (n_after < folds))[:1]:
+            raise RareClassError(
+                f"{most:,} search_rows leave {n_after[label]} training rows of class "
+                f"{_name_of_class(rows, label)} but the folds need {folds}",
+                f"give at least {-(-folds * n_rows // max(1, n_before[label])):,} search_rows",
+            )
+    return smaller
+
+
+def _sample(rows: Roles, n: int, random: np.random.Generator) -> Index:
+    """Return the positions of at most `n` rows, ascending.
+
+    The latest ones by time, whole groups at random, or rows at random with the shares of classes.
+    """
+    if rows.times is not None:
+        start = np.sort(rows.times)[len(rows.times) - n]
+        at_start = np.sum(rows.times >= start)
+        latest = rows.times > start if at_start > n else rows.times >= start
+        return np.flatnonzero(latest if latest.any() else rows.times == start)
+    if rows.groups is not None:
+        _, group, sizes = np.unique(rows.groups, return_inverse=True, return_counts=True)
+        order = random.permutation(len(sizes))
+        n_groups = max(1, np.searchsorted(np.cumsum(sizes[order]), n, side="right"))
+        return np.flatnonzero(np.isin(group, order[:n_groups]))
+    order = random.permutation(len(rows.y))
+    if rows.has_classes:  # every so many rows of a class after another
+        order = order[np.argsort(rows.y[order], kind="stable")]
+    places = (np.arange(n) + 0.5) * len(order) / n
+    return np.sort(order[places.astype(np.int64)])
 
 
 def _split_by_shares(rows: Roles, settings: SelectionSettings) -> Splits:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -24,6 +25,7 @@ _BEFORE_ESTIMATE = ("split", "train_base_model")
 _LEAST_VALUES = 100_000  # of a table; a run on fewer takes seconds
 _LONG = 600  # seconds; a longer run has a warning
 _NARROWING = 8  # divisor of the features, for the fit that measures their effect
+_MANY_ROWS = 20_000  # a search on some of so many is about as good
 _SECONDS_OF_REPORT = 0.5
 _SECONDS_OF_EVALUATION, _INTERVALS = 0.5, 5  # the latter take most of it on many rows
 
@@ -137,6 +139,8 @@ def _total(estimate: Estimate) -> float:
 
 def _warning(run: SelectionRun, estimate: Estimate, known: float) -> str:
     tuning, remedies = sum(estimate["train_base_model"] or ()), ["fewer rows"]
+    if run.settings.search_rows is None and (n := len(run.splits.train)) >= _MANY_ROWS:
+        remedies = [f"--search-rows {10 ** int(math.log10(n / 2))}"]
     if isinstance(run.settings.method, Auto) and run.settings.method.validation != "holdout":
         remedies = ["--validation holdout", *remedies]
     if tuning > known / 4:

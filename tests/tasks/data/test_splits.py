@@ -465,3 +465,50 @@ def test_given_parts_against_time_or_groups_are_refused(given_as, message):
     for method in ("gbmo", HOLDOUT):
         with pytest.raises(InputError, match=message):
             split_rows(rows, settings_of(method=method, split="part", **columns))
+
+
+def search_of(rows, n, method="gbmo", **columns):
+    asked = settings_of(method=method, **columns)
+    asked = asked.model_copy(update={"search_rows": n})
+    return split_rows(rows, asked.model_copy(update={"search_rows": None})), split_rows(rows, asked)
+
+
+@pytest.mark.parametrize("method", ["gbmo", HOLDOUT, FOLDED])
+@pytest.mark.parametrize("kind", ["classes", "numbers", "groups", "times"])
+def test_of_many_rows_some_search_and_all_are_for_the_final_models(method, kind):
+    random = np.random.default_rng(0)
+    y = random.choice(3, 9000, p=[0.6, 0.37, 0.03]) if kind == "classes" else random.random(9000)
+    groups = random.choice(600, 9000) if kind == "groups" else None
+    times = random.choice(500, 9000) if kind == "times" else None
+    names = {"group": "g"} if kind == "groups" else {"time": "t"} if kind == "times" else {}
+    whole, part = search_of(Roles(y, groups, times), 3000, method, **names)
+    np.testing.assert_array_equal(part.test, whole.test)
+    searched = np.concatenate(parts_of(part)[: 3 if method == "gbmo" else 1])
+    assert 2700 <= len(searched) <= 3000
+    every = np.sort(np.concatenate([searched, part.final, part.test]))
+    np.testing.assert_array_equal(every, np.arange(9000))
+    for name in ("train", "mask_validation", "model_validation"):
+        before, after = getattr(whole, name), getattr(part, name)
+        assert np.isin(after, before).all()
+        left = np.setdiff1d(before, after)
+        if kind == "classes" and len(before):
+            shares = [np.bincount(y[index], minlength=3) / len(index) for index in (before, after)]
+            assert np.abs(shares[0] - shares[1]).max() <= 1 / len(after)
+        if kind == "groups":
+            assert not np.isin(groups[after], groups[left]).any()
+        if kind == "times" and len(before):
+            assert times[after].min() > times[left].max()
+
+
+def test_a_table_of_fewer_rows_is_searched_whole():
+    whole, part = search_of(Roles(np.random.default_rng(0).random(1000)), 1000, FOLDED)
+    np.testing.assert_array_equal(part.train, whole.train)
+    assert not len(part.final)
+
+
+def test_search_rows_that_leave_too_few_of_a_class_say_how_many_do():
+    y = (np.arange(50_000) % 500 == 0).astype(np.int64)
+    message = r"1,000 search_rows leave 2 .* class 1 .* folds need 5; give at least 2,500 search"
+    with pytest.raises(InputError, match=message):
+        search_of(Roles(y), 1000, FOLDED)
+    assert np.bincount(y[search_of(Roles(y), 2500, FOLDED)[1].train])[1] == 5

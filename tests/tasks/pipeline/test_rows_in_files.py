@@ -1,5 +1,6 @@
 """A run that holds its rows in files has the results of one that holds them in memory."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from chaffinch.storage.sources import source_of
 from chaffinch.tasks.data import stored_rows
 from chaffinch.tasks.pipeline import explanation, memory
 from chaffinch.tasks.pipeline.run import select_features
+from chaffinch.tasks.pipeline.selection_run import SelectionRun
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -35,13 +37,13 @@ def in_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stored_rows, "FEW_ROWS", 0)
 
 
-def files_of_a_run(table: Path, store: Path, method: str, model: str) -> dict[str, bytes]:
+def files_of_a_run(
+    table: Path, store: Path, method: str, model: str, *, tuning: str = "small", **settings: int
+) -> dict[str, bytes]:
     """Return the files of a run but for those that have its seconds in them."""
-    quick = {"name": model, "tuning": "small", "parameters": {"n_estimators": 5}, "folds": 3}
-    settings = SelectionSettings(target="y", method=method, model=quick)
-    run = select_features(
-        source_of(table), settings, ExecutionSettings(store=store, cluster="none")
-    )
+    quick = {"name": model, "tuning": tuning, "parameters": {"n_estimators": 5}, "folds": 3}
+    asked = SelectionSettings(target="y", method=method, model=quick, **settings)
+    run = select_features(source_of(table), asked, ExecutionSettings(store=store, cluster="none"))
     files = [path for path in run.folder.rglob("*") if path.is_file()]
     found = {str(path.relative_to(run.folder)): path.read_bytes() for path in files}
     timed = ("run.json", "metrics.json", "report.", "stages/")
@@ -66,3 +68,31 @@ def test_the_results_are_the_same_to_the_last_byte(
     assert of_files == of_memory
     (written,) = (tmp_path / "files" / "datasets").glob("*/table.parquet")
     assert {path.name for path in written.parent.iterdir()} == {"dataset.json", "table.parquet"}
+
+
+@pytest.mark.parametrize("method", ["auto", "gbmo"])
+def test_a_search_on_some_of_the_rows_is_the_same_from_files_and_fits_final_models_on_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    random = np.random.default_rng(1)
+    rows = pd.DataFrame(random.normal(size=(2500, 5)), columns=list("abcde"))
+    rows["y"] = (rows.a + rows.b + random.normal(size=2500)).round(6)
+    rows.to_parquet(table := tmp_path / "orders.parquet")
+
+    def files(place: str, **settings: int) -> dict[str, bytes]:
+        store = tmp_path / place
+        return files_of_a_run(table, store, method, "lightgbm", tuning="none", **settings)
+
+    of_memory, whole = files("memory", search_rows=1000), files("whole")
+    in_files(monkeypatch)
+    assert files("files", search_rows=1000) == of_memory
+    monkeypatch.setattr(SelectionRun, "_search_is_in_memory", True)
+    assert files("search", search_rows=1000) == of_memory
+    contract = json.loads(of_memory["selection.json"])
+    by_part = contract["dataset"]["rows_by_part"]
+    assert (sum(by_part.values()) - by_part.get("out_of_fold", 0), "final" in by_part) == (2500, 1)
+    assert "final" not in contract["losses"]
+    if method == "auto":
+        assert by_part == {"train": 1000, "final": 1500, "out_of_fold": 1000}
+        every = "all_features_model/model.txt"
+        assert of_memory[every] == whole[every]
