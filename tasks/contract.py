@@ -239,6 +239,11 @@ class Contract(_Part):
         return {feature.name: feature.type for feature in self.kept}
 
     @property
+    def kinds(self) -> dict[str, str]:
+        """What each kept feature holds: ``"number"``, ``"boolean"`` or ``"category"``."""
+        return {feature.name: feature.kind for feature in self.kept}
+
+    @property
     def made_of(self) -> dict[str, str]:
         """The column of dates of each kept feature that is a part of one."""
         return {feature.name: feature.made_of for feature in self.kept if feature.made_of}

@@ -25,6 +25,7 @@ from chaffinch.errors import (
     StorageError,
     StrictError,
     TableTooLargeError,
+    UnreachableError,
     WorkersError,
     is_out_of_memory,
     one_line,
@@ -142,13 +143,14 @@ def columns(
     else:
         content = {
             "columns": contract.columns,
-            "features": contract.types,
+            "features": contract.kinds,
             "bytes": None if read is None else {"kept": read.kept, "all": read.all},
         }
         echo_json(content)
     if read is not None:
         click.echo(
-            f"{len(contract.columns)} columns are {read.kept:,} of {read.all:,} bytes: "
+            f"{len(contract.columns)} column{'s are' if len(contract.columns) > 1 else ' is'} "
+            f"{read.kept:,} of {read.all:,} bytes: "
             f"{read.share_saved:.0%} belong to other columns",
             err=True,
         )
@@ -680,7 +682,7 @@ def exit_code(run_command: Callable[..., Any]) -> int:
         return 3
     except InputError as error:
         _print_error(error.in_words(_drop_option))
-        return 2
+        return 1 if isinstance(error, UnreachableError) else 2
     except (StorageError, WorkersError, ServerError) as error:
         _print_error(error)
         return 1

@@ -19,7 +19,7 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import FlowRun, State
 from prefect.states import Failed
 
-from chaffinch.errors import InputError, TableTooLargeError
+from chaffinch.errors import InputError, TableTooLargeError, UnreachableError
 from chaffinch.flows.prefect_runtime.events import resource_of
 from chaffinch.flows.prefect_runtime.internals import APILogWorker, FlowRunContext
 from chaffinch.flows.prefect_runtime.logs import TimeLimitError
@@ -63,6 +63,8 @@ def within_limits(
                 turns.enter_context(Store.open(store).turn(name))
             with _time_limited(limits.timeout, "the run"):
                 yield _timed_tasks(limits.stage_timeout)
+    except UnreachableError:
+        raise  # to be tried again
     except (InputError, TableTooLargeError, TimeLimitError):
         _set_retries(run, retries=0)
         raise

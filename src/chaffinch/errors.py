@@ -5,6 +5,7 @@ Every room may raise them::
     ChaffinchError
       InputError              a ValueError: a table, a column, a setting or a run name
         StrictError           there are warnings, and the run is strict
+        UnreachableError      a storage or a database does not answer
       StorageError            an OSError: the store cannot be read or written
         LaterReleaseError     a file of a later release
       TableTooLargeError      a MemoryError
@@ -85,6 +86,13 @@ class StrictError(InputError):
         super().__init__(f"strict refuses {self.count}: {'; '.join(warnings)}")
         self.args = (tuple(warnings),)  # what pickle makes it from
         self.warnings, self.are_shown = tuple(warnings), are_shown
+
+
+class UnreachableError(InputError):
+    """A storage or a database of a source does not answer; it may later, so flows try again.
+
+    The command line exits with code 1 and prints one line, without a traceback.
+    """
 
 
 class StorageError(ChaffinchError, OSError):

@@ -137,7 +137,28 @@ class FileSource(Source):
                 files = _files_inside(path, self.inside)
             else:
                 files = parquet_files(path) if path.is_dir() else {path.name: path}
-            yield format_of_all(files, self.options), files
+            with _unchanged(files.values()):
+                yield format_of_all(files, self.options), files
+
+
+@contextmanager
+def _unchanged(paths: Iterable[Path]) -> Iterator[None]:
+    """Raise InputError if a file changes in the block, whatever error that made."""
+    before = {path: _state(path) for path in paths}
+    try:
+        yield
+    finally:
+        for path, state in before.items():
+            if _state(path) != state:
+                raise InputError(f"{path.name} has changed while it was read; run again")
+
+
+def _state(path: Path) -> tuple[int, ...] | None:
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _files_inside(folder: Path, inside: Iterable[str]) -> dict[str, Path]:

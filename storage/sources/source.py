@@ -254,7 +254,12 @@ def check_same_columns(first: pa.Schema, first_name: str, other: pa.Schema, name
     if first.names == other.names and first.types == other.types:
         return
     for column in dict.fromkeys([*first.names, *other.names]):
-        a, b = (s.field(column).type if column in s.names else "missing" for s in (first, other))
+        a, b = (s.field(column).type if column in s.names else None for s in (first, other))
+        if a is None or b is None:
+            there, lacking = (first_name, name) if b is None else (name, first_name)
+            raise InputError(
+                f"column {column!r} is in {there} but not in {lacking}; write both with one schema"
+            )
         if a != b:
             raise InputError(
                 f"column {column!r} is {a} in {first_name} but {b} in {name}; "

@@ -8,6 +8,7 @@ read-only in PostgreSQL and SQLite, and it is never committed.
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -21,7 +22,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from chaffinch.errors import InputError, short_repr
+from chaffinch.errors import InputError, UnreachableError, short_repr
 from chaffinch.storage.column_names import check_columns, nearest_or_all
 from chaffinch.storage.extras import require
 from chaffinch.storage.sources.addresses import credentials, secret_message, without
@@ -34,6 +35,11 @@ if TYPE_CHECKING:  # loading SQLAlchemy takes long
 
 _DRIVERS = {"postgresql": "postgresql+psycopg"}  # SQLAlchemy's default is another
 _SHOWN = 40
+_UNREACHABLE = re.compile(  # in what drivers say of a server that may be reached later
+    "refused|timed? ?out|timeout|could not translate|failed to resolve|name or service|no route|"
+    "starting up|shutting down|closed the connection",
+    re.IGNORECASE,
+)
 _PASSWORD_FROM = "password_from"  # noqa: S105 - the name of a name
 PASSWORD_NAMES = "CHAFFINCH_PASSWORD_NAMES"  # noqa: S105 - the name of a list of names
 _CELLS = 200_000  # of a batch: some megabytes, as Python holds them
@@ -244,7 +250,8 @@ def _connected(source: SqlSource, password: str | None) -> Iterator[sa.Connectio
         )
         if "cleartext password" in message:
             remedy = "add ?sslmode=require, or ?require_auth=password to send it in clear"
-        raise InputError(f"cannot connect to {source} ({message}); {remedy}") from error
+        kind = UnreachableError if _UNREACHABLE.search(message) else InputError
+        raise kind(f"cannot connect to {source} ({message}); {remedy}") from error
     except (TypeError, ValueError) as error:
         message = without(str(error), [password])
         raise InputError(

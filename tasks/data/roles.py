@@ -366,6 +366,8 @@ def check_has_order(name: str, column: Any) -> None:
 
 def refuse_missing(what: str, column: Any, otherwise: str = "") -> None:
     """Raise InputError for a column with a missing value."""
+    if column.null_count == len(column):
+        raise InputError(f"{what} is missing in all {len(column)} rows; give rows that have it")
     if column.null_count:
         raise InputError(
             f"{what} is missing in {column.null_count} of {len(column)} rows, first in row "

@@ -134,7 +134,7 @@ def _output(exported: Former, namespace: str, name: str, place: tuple[str, str])
     contract = exported.contract
     fields = [
         schemas.SchemaDatasetFacetFields(name=name, type=kind)
-        for name, kind in contract.types.items()
+        for name, kind in contract.kinds.items()
     ]
     columns = {}
     for feature, column in contract.origins().items():

@@ -259,7 +259,7 @@ def difference_of(
     run, why_no_run = None, why_no_newer
     if newer is not None:
         run, why_no_run = _attempt(lambda: _run_to_refit(after, newer))
-    kinds = {feature.name: feature.kind for feature in after.contract.kept}  # of a contract alone
+    kinds = after.contract.kinds  # of a contract alone
     categories: Mapping[str, Collection[str]] = after.contract.categories
     if run is not None:
         kinds, categories = run.kinds, run.description.categories

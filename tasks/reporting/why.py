@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
@@ -117,7 +117,8 @@ def ranks_of(content: ReportContent) -> dict[str, int]:
     contract = content.contract
     kept = contract.types
     is_kept = [name in kept for name in contract.candidates]
-    return rank_of_each(contract.candidates, is_kept, contract.steps, content.scores)
+    listed = contract.settings["columns"].get("keep", ())
+    return rank_of_each(contract.candidates, is_kept, contract.steps, content.scores, listed)
 
 
 def rank_of_each(
@@ -125,12 +126,14 @@ def rank_of_each(
     kept: Sequence[bool],
     step_of: Mapping[Name, int],
     scores: Mapping[Name, float] | None,
+    listed: Collection[Name] = (),
 ) -> dict[Name, int]:
     """Return the rank of each candidate, from 1 for the most useful to d.
 
     The later the search removes a feature, the better its rank; what it never removes is best.
     Without steps, the higher score is better. Of features that these do not order, the kept ones
-    come first, then those with the higher score, then those named first in `candidates`.
+    come first, then those with the higher score, then those named first in `candidates`. Those
+    `listed` to be kept stand after the others that are kept, as nothing else keeps them.
     """
     is_kept = dict(zip(candidates, kept, strict=True))
 
@@ -140,7 +143,11 @@ def rank_of_each(
             return -step_of.get(name, math.inf), not is_kept[name], score
         return score, not is_kept[name], 0.0
 
-    return {name: rank for rank, name in enumerate(sorted(candidates, key=key), 1)}
+    ordered = sorted(candidates, key=key)
+    free = [name for name in ordered if name not in listed]
+    n = max((place for place, name in enumerate(free, 1) if is_kept[name]), default=0)
+    ranked = [*free[:n], *(name for name in ordered if name in listed), *free[n:]]
+    return {name: rank for rank, name in enumerate(ranked, 1)}
 
 
 def _named(names: Sequence[str]) -> str:
@@ -248,6 +255,7 @@ class _Known:
             scores = content.scores
             return f"{place}; its probability is {number(scores[name])}" if scores else place
         by_score = content.scores is not None and not content.traits.score_is_place
+        by_score &= not self._contract.settings["columns"].get("keep")
         rank = f"rank {number(self.rank[name])} of {n}{' by score' * by_score}"
         lowest = self._contract.settings["method"].get("min_score")
         if lowest is not None and content.scores is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
@@ -70,6 +71,9 @@ def read_former(run: AnyRun, store: str | Path) -> Former:
     path = path_from(run, "a run", _GIVE)
     check_regular(path, "a run", _GIVE)
     home = path.absolute()
+    is_path = isinstance(run, PathLike) or os.sep in run or path.suffix == ".json"
+    if is_path and not path.exists():
+        raise InputError(f"there is no run and no selection.json at {path}; {_GIVE}")
     if path.is_file():
         return Former("", _read_contract(path))
     if Run(home).exists:

@@ -356,12 +356,13 @@ class SelectionResult:
 
         The later the search removes a feature, the better its rank; what it never removes is best.
         Without steps, the higher score is better. Candidates that these do not order stand kept
-        ones first, then by name.
+        ones first, then by name. Those of the keep list stand after the others that are kept.
         """
         step_of = {
             name: int(step) for name, step in zip(self._candidates, self.steps, strict=True) if step
         }
-        return rank_of_each(self._candidates, self.mask.tolist(), step_of, self.scores)
+        listed = self.settings["columns"].get("keep", ())
+        return rank_of_each(self._candidates, self.mask.tolist(), step_of, self.scores, listed)
 
     @property
     def costs(self) -> dict[str, Any] | None:

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import chaffinch
-from chaffinch.errors import InputError
+from chaffinch.errors import InputError, UnreachableError
 from chaffinch.storage.sources import source_of
 from chaffinch.storage.sources.cloud.azure import AzureSource
 from tests.flows.cli.programs import free_port
@@ -60,7 +60,9 @@ def test_a_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     host = f"http://127.0.0.1:{free_port()}"
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", host)
     monkeypatch.setattr("chaffinch.storage.sources.cloud.gcs._ANSWER", pd.Timedelta(seconds=1))
-    with pytest.raises(InputError, match=f"^{host} does not answer for gs://shop/x.csv; check"):
+    with pytest.raises(
+        UnreachableError, match=f"^{host} does not answer for gs://shop/x.csv; check"
+    ):
         read_source("gs://shop/x.csv")
 
 

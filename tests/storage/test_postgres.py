@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import chaffinch
-from chaffinch.errors import InputError
+from chaffinch.errors import InputError, UnreachableError
 from chaffinch.storage.sources.addresses import extra_credentials
 from tests.flows.cli.programs import free_port
 from tests.postgres import PASSWORD, Postgres
@@ -204,8 +204,14 @@ def test_the_password_may_have_another_name_or_place(
     monkeypatch.setenv("SHOP_PASSWORD", "wrong")
     with pytest.raises(
         InputError, match=r"cannot connect to .*, and the password in SHOP_PASSWORD$"
-    ):
+    ) as refused:
         read_source(address)
+    assert not isinstance(refused.value, UnreachableError)
+
+
+def test_a_server_that_does_not_answer_may_do_so_later() -> None:
+    with pytest.raises(UnreachableError, match=r"^cannot connect to "):
+        read_source(f"postgresql://reader@127.0.0.1:{free_port()}/shop#orders")
 
 
 def test_a_selection_keeps_no_password(

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import chaffinch
-from chaffinch.errors import InputError, StorageError
+from chaffinch.errors import InputError, StorageError, UnreachableError
 from chaffinch.storage.sources.addresses import credentials, extra_credentials, without
 from tests.flows.cli.programs import free_port
 from tests.object_storage import ObjectStorage
@@ -220,7 +220,7 @@ def test_half_of_the_credentials(s3: ObjectStorage, monkeypatch: pytest.MonkeyPa
 def test_nobody_answers(s3: ObjectStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     nobody = f"http://127.0.0.1:{free_port()}"
     monkeypatch.setenv("AWS_ENDPOINT_URL", nobody)
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(UnreachableError) as caught:
         read_source("s3://shop/x.parquet")
     assert str(caught.value) == (
         f"{nobody} does not answer for s3://shop/x.parquet; check AWS_ENDPOINT_URL and the network"

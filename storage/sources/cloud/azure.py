@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pyarrow import fs
 
-from chaffinch.storage.sources.cloud.objects import ObjectSource
+from chaffinch.storage.sources.cloud.objects import NO_ANSWER, ObjectSource
 
 _DENIED = ("] 401 ", "] 403 ", "AuthenticationException", "Base64")
 
@@ -43,5 +43,5 @@ class AzureSource(ObjectSource):
                 "AZURE_TENANT_ID and AZURE_CLIENT_SECRET, in the environment"
             )
         if "Fail to get a new connection" in error:
-            return f"Azure does not answer for {self}; check the account's name and the network"
+            return f"Azure {NO_ANSWER} {self}; check the account's name and the network"
         return super().explain(error)

@@ -10,7 +10,7 @@ from datetime import timedelta
 from pyarrow import fs
 
 from chaffinch.storage.sources.addresses import check_no_secret
-from chaffinch.storage.sources.cloud.objects import ObjectSource
+from chaffinch.storage.sources.cloud.objects import NO_ANSWER, ObjectSource
 
 _EMULATOR = "STORAGE_EMULATOR_HOST"  # as Google's own libraries name it
 _ANSWER = timedelta(seconds=10)  # for each request, retries included
@@ -59,5 +59,5 @@ class GcsSource(ObjectSource):
             )
         if "Could not connect" in error or "Couldn't connect" in error:
             who = self.endpoint or "Google Cloud Storage"
-            return f"{who} does not answer for {self}; check the network and {_EMULATOR}"
+            return f"{who} {NO_ANSWER} {self}; check the network and {_EMULATOR}"
         return super().explain(error.partition(" error_info=")[0])

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Self
 import pyarrow as pa
 from pyarrow import fs
 
-from chaffinch.errors import InputError, StorageError, raise_if_out_of_memory
+from chaffinch.errors import InputError, StorageError, UnreachableError, raise_if_out_of_memory
 from chaffinch.storage.extras import require
 from chaffinch.storage.sources import several
 from chaffinch.storage.sources.addresses import credentials, without
@@ -42,6 +42,7 @@ from chaffinch.storage.sources.formats.parquet import (
 )
 from chaffinch.storage.sources.source import Format, OpenTable, Source
 
+NO_ANSWER = "does not answer for"  # in the message of what may be reached later
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # names of S3 and Azure, and of Google
 _TAG = ("ETag", "etag")
@@ -268,7 +269,8 @@ def _objects(source: ObjectSource) -> Iterator[_Objects]:
                 f"no space left for a copy of {source} in {tempfile.gettempdir()}: free some, or "
                 "name another folder in TMPDIR"
             ) from error
-        raise InputError(without(source.explain(str(error)), secrets)) from error
+        message = without(source.explain(str(error)), secrets)
+        raise (UnreachableError if NO_ANSWER in message else InputError)(message) from error
 
 
 def _found(source: ObjectSource, storage: fs.FileSystem) -> _Objects:

@@ -11,7 +11,7 @@ from pyarrow import fs
 
 from chaffinch.errors import InputError
 from chaffinch.storage.sources.addresses import check_no_secret
-from chaffinch.storage.sources.cloud.objects import ObjectSource
+from chaffinch.storage.sources.cloud.objects import NO_ANSWER, ObjectSource
 
 _DENIED = (
     "ACCESS_DENIED",
@@ -89,7 +89,7 @@ class S3Source(ObjectSource):
 
     def no_answer(self, what: str) -> str:
         who = self.endpoint or "Amazon S3"
-        return f"{who} does not answer for {what}; check AWS_ENDPOINT_URL and the network"
+        return f"{who} {NO_ANSWER} {what}; check AWS_ENDPOINT_URL and the network"
 
 
 @cache

@@ -118,12 +118,11 @@ def partitions_of(name: str) -> dict[str, str | None]:
 
 @dataclass(frozen=True)
 class _File:
-    """A file and its footer, as they were when it was opened first."""
+    """A file and its footer."""
 
     path: Path
     schema: pa.Schema
     n_rows: int
-    state: tuple[int, int]  # size and time of change
     partitions: Mapping[str, str | None]
 
     @classmethod
@@ -133,13 +132,11 @@ class _File:
             check_columns([*file.schema_arrow.names, *partitions], path.name)
             fields = [f for f in file.schema_arrow if not _UNNAMED_INDEX.fullmatch(f.name)]
             n_rows = file.metadata.num_rows
-            return cls(path, pa.schema(fields), n_rows, _state(path), partitions)
+            return cls(path, pa.schema(fields), n_rows, partitions)
 
     def read(self, names: list[str], kinds: Mapping[str, pa.DataType]) -> pa.Table:
         """Read columns; those of partitions have one value each, of these types."""
         with _opened(self.path) as file:
-            if _state(self.path) != self.state:
-                raise InputError(f"{self.path.name} has changed while it was read; run again")
             stored = [name for name in names if name not in kinds]
             # a name may begin with another name and a dot, which would be read as well
             table = file.read(columns=stored).select(stored).replace_schema_metadata(None)
@@ -158,11 +155,6 @@ def _opened(path: Path) -> Iterator[Any]:
         pa.parquet.ParquetFile(path, pre_buffer=False, **WIDE) as file,
     ):
         yield file
-
-
-def _state(path: Path) -> tuple[int, int]:
-    status = path.stat()
-    return status.st_size, status.st_mtime_ns
 
 
 def _open(files: Mapping[str, Path], categorical: Collection[str], aside: Path | None) -> OpenTable:

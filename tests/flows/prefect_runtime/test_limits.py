@@ -11,7 +11,7 @@ from prefect import flow
 
 import chaffinch
 from chaffinch import ExecutionSettings, InputError, SelectionSettings
-from chaffinch.errors import TableTooLargeError
+from chaffinch.errors import TableTooLargeError, UnreachableError
 from chaffinch.flows.prefect_runtime.limits import data_sets, within_limits
 from chaffinch.flows.prefect_runtime.logs import TimeLimitError
 from chaffinch.storage.runs.store import Store
@@ -196,6 +196,19 @@ def test_bad_input_is_not_tried_again(server, table, small, tmp_path):
     with pytest.raises(InputError, match="'none'"):
         state.result()
     assert server.get(f"/flow_runs/{state.state_details.flow_run_id}")["run_count"] == 1
+
+
+@pytest.mark.e2e
+def test_a_storage_that_does_not_answer_is_tried_again(server, table, tmp_path):
+    @flow
+    def limited() -> None:
+        with within_limits(LimitSettings(retries=1, retry_delay=0), [source_of(table)], tmp_path):
+            raise UnreachableError("Amazon S3 does not answer for s3://shop/x.parquet")
+
+    state = limited(return_state=True)
+    with pytest.raises(UnreachableError):
+        state.result()
+    assert server.get(f"/flow_runs/{state.state_details.flow_run_id}")["run_count"] == 2
 
 
 @pytest.mark.e2e
