@@ -120,9 +120,7 @@ def check_obeyed_or_refused(constraints, **options):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    "seed", [1, *(pytest.param(seed, marks=pytest.mark.e2e) for seed in (0, 2))]
-)
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.e2e) for seed in (2,))])
 @pytest.mark.parametrize("method", kinds())
 def test_every_method_obeys_all_kinds_at_once(method, seed):
     model = BOOSTED if method == "tree_shap" else LINEAR

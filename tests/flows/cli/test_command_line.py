@@ -6,12 +6,10 @@ import re
 import subprocess
 import sys
 
-import pandas as pd
 import pytest
 
 from tests.flows.cli.programs import chaffinch as program
 from tests.flows.cli.programs import run, still_running
-from tests.synthetic import good_table
 
 pytestmark = pytest.mark.e2e
 
@@ -89,29 +87,3 @@ def test_bad_input_is_one_line_on_stderr_and_exit_code_2_before_any_server(tmp_p
     )
     assert still_running(tmp_path) == []
     assert not [*tmp_path.glob("prefect/*.db*")]
-
-
-def test_strict_ends_at_warnings_with_an_exit_code_of_its_own_and_trains_nothing(home):
-    """So do the other commands: see test_commands.py."""
-    good_table().assign(at=pd.Timestamp("2026-01-01")).to_parquet(home / "dated.parquet")
-    store = home / "strict-store"  # no other test writes there
-    asked = ("--target", "churned", "--model", "linear", "--cluster", "none", "--strict")
-    ended = run("dated.parquet", *asked, "--store", str(store), "--json", home=home)
-    assert (ended.returncode, ended.stdout) == (3, ""), ended.stderr
-    assert ended.stderr.splitlines()[-2:] == [
-        "Warning: left out: 'at' (timestamps: to use one, set dates to parts, or name it as the "
-        "time column or as categorical)",
-        "Error: 1 warning, refused by --strict",
-    ]
-    assert [*store.rglob("run.json")] == []
-    assert still_running(home) == []
-
-
-def test_bad_input_that_a_stage_finds_is_one_line_after_its_own(home):
-    good_table().to_csv(home / "good.csv", index=False)
-    ended = run("good.csv", "--target", "churned", "--model", "MultinomialNB", home=home)
-    assert (ended.returncode, ended.stdout) == (2, "")
-    *_, before, last = ended.stderr.splitlines()
-    assert before == "4/9 tune and train the model"
-    assert last.startswith("Error: model MultinomialNB cannot be fitted")
-    assert still_running(home) == []

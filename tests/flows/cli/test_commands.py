@@ -140,7 +140,23 @@ def test_strict_ends_at_warnings_with_an_exit_code_of_its_own_and_trains_nothing
     assert ended.stderr.splitlines()[-2:] == [f"Warning: dated: {told}", last]
     assert [*store.rglob("results.parquet")] == []
 
+    asked = ("--target", "churned", "--model", "linear", "--json")
+    ended = in_process("run", path, *asked, *strict)
+    assert (ended.returncode, ended.stdout) == (3, ""), ended.stderr
+    assert ended.stderr.splitlines()[-2:] == [f"Warning: {told}", last]
+    assert [*store.rglob("run.json")] == []
+
     former = chaffinch.select(dated.drop(columns="at"), "churned", model=LINEAR, store=store)
     ended = in_process("reselect", former.run, path, *strict)
     assert (ended.returncode, ended.stdout) == (3, ""), ended.stderr
     assert "left out: 'at' (timestamps" in ended.stderr.splitlines()[-2]
+
+
+def test_bad_input_that_a_stage_finds_is_one_line_after_its_own(tmp_path):
+    good_table().to_csv(tmp_path / "good.csv", index=False)
+    asked = ("--target", "churned", "--model", "MultinomialNB", "--cluster", "none", "--no-prefect")
+    ended = in_process("run", tmp_path / "good.csv", *asked, "--store", tmp_path / "store")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    *_, before, last = ended.stderr.splitlines()
+    assert before == "4/9 tune and train the model"
+    assert last.startswith("Error: model MultinomialNB cannot be fitted")

@@ -408,8 +408,13 @@ EDITS = {
 }
 
 
-@pytest.mark.parametrize("edit", EDITS)
-@pytest.mark.parametrize("gate", [None, PromotionSettings(name="harvest", most_changed=1)])
+@pytest.mark.parametrize(
+    ("edit", "gate"),
+    [
+        *((edit, None) for edit in EDITS),
+        ("missing", PromotionSettings(name="harvest", most_changed=1)),
+    ],
+)
 def test_a_night_that_lacks_a_promoted_column_needs_a_decision(
     flow, server, started, store, table, tmp_path, edit, gate
 ):

@@ -89,13 +89,13 @@ def send_again_and_again(program: subprocess.Popen[str], number: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("send", "number", "code"),
+    ("send", "number", "code", "server"),
     [
-        (send_again_and_again, signal.SIGINT, 130),  # Ctrl-C in a terminal, by somebody impatient
-        (send_to_it_alone, signal.SIGTERM, 143),  # `kill`
+        # Ctrl-C in a terminal, by somebody impatient, and `kill`
+        (send_again_and_again, signal.SIGINT, 130, "--prefect"),
+        (send_to_it_alone, signal.SIGTERM, 143, "--no-prefect"),
     ],
 )
-@pytest.mark.parametrize("server", ["--prefect", "--no-prefect"])
 def test_told_to_stop_it_ends_in_order(home, slow_run, tmp_path, send, number, code, server):
     store = tmp_path / "store"
     with at_work((*slow_run, server), home, store) as program:

@@ -2,10 +2,6 @@
 
 import dataclasses
 import json
-import os
-import signal
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -15,7 +11,6 @@ from sklearn.linear_model import LinearRegression
 import chaffinch
 from chaffinch import InputError, ModelSettings
 from chaffinch.errors import StorageError
-from chaffinch.tasks.pipeline.progress import steps_of
 from chaffinch.tasks.reporting.changes import lines_of_changes
 from chaffinch.tasks.selection.core import Rows
 from chaffinch.tasks.selection.losses import Loss
@@ -464,37 +459,6 @@ def test_whoever_computes_and_however_the_rows_lie_it_is_the_same(
     there = chaffinch.reselect(former, turned, cluster=scheduler, store=tmp_path)
     assert there.contract == moved.contract
     assert there.changes == moved.changes
-
-
-KILLED = """
-import os, signal, sys, chaffinch
-
-def on_progress(step, done, total):
-    if (step, done) == (sys.argv[4], 0):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-chaffinch.reselect(sys.argv[1], sys.argv[2], store=sys.argv[3], verbose=on_progress)
-"""
-
-
-@pytest.mark.e2e
-def test_a_killed_one_goes_on_with_the_stage_it_was_at(former, moved, tmp_path) -> None:
-    step = "judge_changes"
-    source, store, steps = tmp_path / "t.csv", tmp_path / "store", steps_of(with_changes=True)
-    causes("x2", "x3", seed=1).to_csv(source, index=False)
-    command = [sys.executable, "-c", KILLED, former.folder, source, store, step]
-    done = subprocess.run(command, timeout=300, env=os.environ)
-    assert done.returncode == -signal.SIGKILL
-    (unfinished,) = (store / "runs").iterdir()
-    with pytest.raises(InputError, match="is not finished"):
-        chaffinch.load_run(unfinished.name, store=store)
-    told = []
-    resumed = chaffinch.reselect(
-        former.folder, source, store=store,
-        verbose=lambda step, done, total: told.append(step) if done == 0 else None,
-    )  # fmt: skip
-    assert told == ["ingest", *steps[steps.index(step) :]]
-    assert resumed.changes == moved.changes
 
 
 # How sure a difference is

@@ -18,7 +18,7 @@ from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources import source_of
 from chaffinch.tasks.methods import fitting
-from chaffinch.tasks.pipeline.progress import STEPS, no_progress
+from chaffinch.tasks.pipeline.progress import no_progress
 from chaffinch.tasks.pipeline.run import check, select_features
 from chaffinch.tasks.pipeline.search import choose_mask, optimise_mask, train_base_model
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
@@ -63,10 +63,12 @@ def contract(run: Run) -> bytes:
 
 
 @pytest.mark.xdist_group("dask")
-@pytest.mark.parametrize("method", ["auto", "gbmo"])
 @pytest.mark.parametrize(
-    ("table", "model", "few"),
-    [("breast_cancer", "lightgbm", {"n_estimators": 20}), ("wine", "mlp", {"max_iter": 50})],
+    ("table", "model", "few", "method"),
+    [
+        ("breast_cancer", "lightgbm", {"n_estimators": 20}, "gbmo"),
+        ("wine", "mlp", {"max_iter": 50}, "auto"),
+    ],
 )
 @pytest.mark.e2e
 def test_the_contract_is_the_same_whoever_computes(
@@ -103,49 +105,6 @@ def manifests(store: Path) -> dict[str, tuple[int, bytes]]:
     """Return each finished stage's manifest, and when it was written."""
     found = store.glob("runs/*/stages/*.json")
     return {path.stem: (path.stat().st_mtime_ns, path.read_bytes()) for path in found}
-
-
-KILLED = """
-import os, signal, sys
-from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
-from chaffinch.storage.sources import source_of
-from chaffinch.tasks.pipeline.run import select_features
-from tests.tasks.pipeline.test_same_bytes import QUICK
-
-def on_progress(step, done, total):
-    if (step, done) == (sys.argv[3], 0):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-select_features(
-    source_of(sys.argv[1]),
-    SelectionSettings(target="target", method="gbmo", model=QUICK),
-    ExecutionSettings(store=sys.argv[2], cluster="none"),
-    on_progress=on_progress,
-)
-"""
-
-
-@pytest.mark.parametrize("step", ["optimise_mask", "write_report"])
-@pytest.mark.e2e
-def test_a_killed_run_goes_on_with_the_stage_it_was_at(folder, tmp_path, step: str) -> None:
-    source, store = folder / "wine.csv", tmp_path / "store"
-    command = [sys.executable, "-c", KILLED, str(source), str(store), step]
-    assert subprocess.run(command, cwd=HERE, timeout=300).returncode == -signal.SIGKILL
-    before = manifests(store)
-    assert set(before) == set(STEPS[1 : STEPS.index(step)])
-
-    told: list[str] = []
-    resumed = select_features(
-        source_of(source),
-        SelectionSettings(target="target", model=QUICK, method="gbmo"),
-        ExecutionSettings(store=store, cluster="none"),
-        on_progress=lambda step, done, total: told.append(step) if done == 0 else None,
-    )
-    after = manifests(store)
-    assert {name: after[name] for name in before} == before
-    assert set(after) == set(STEPS[1:])
-    assert told == ["ingest", *STEPS[STEPS.index(step) :]]
-    assert contract(resumed) == contract(run(source, tmp_path / "clean"))
 
 
 TUNED = {"name": "lightgbm", "tuning": "small", "folds": 3}  # 12 fits
@@ -236,21 +195,20 @@ def on_progress(step, done, total):
 select_features(
     source_of(sys.argv[1]),
     SelectionSettings(target="target", model=TUNED, method="gbmo"),
-    ExecutionSettings(store=sys.argv[2], cluster=sys.argv[3]),
+    ExecutionSettings(store=sys.argv[2], cluster="local"),
     on_progress=on_progress,
 )
 """
 
 
 @pytest.mark.xdist_group("dask")
-@pytest.mark.parametrize("cluster", ["none", "local"])
 @pytest.mark.e2e
-def test_a_killed_tuning_repeats_no_fit(folder, tmp_path, monkeypatch, cluster: str) -> None:
+def test_a_killed_tuning_repeats_no_fit(folder, tmp_path, monkeypatch) -> None:
     source, store = folder / "wine.csv", tmp_path / "store"
-    command = [sys.executable, "-c", TUNING_KILLED, str(source), str(store), cluster]
+    command = [sys.executable, "-c", TUNING_KILLED, str(source), str(store)]
     killed = subprocess.run(command, cwd=HERE, timeout=300)
     assert killed.returncode == -signal.SIGKILL
-    resumed, seen, _ = tuned_run(source, store, monkeypatch, cluster=cluster)
+    resumed, seen, _ = tuned_run(source, store, monkeypatch, cluster="local")
     assert seen == [*range(5, 13)]
     same_products(resumed, tuned_run(source, tmp_path / "clean", monkeypatch)[0])
 
@@ -272,18 +230,6 @@ def test_one_table_in_two_files_is_one_dataset(folder, finished, tmp_path) -> No
     shutil.copytree(finished.folder.parents[1], store)
     assert contract(run(copy, store)) == contract(finished)
     assert len(list((store / "datasets").glob("*/table.parquet"))) == 1
-
-
-@pytest.mark.e2e
-def test_two_processes_on_one_run_do_its_work_once(folder, tmp_path) -> None:
-    source, store = folder / "wine.csv", tmp_path / "store"
-    command = [sys.executable, "-c", KILLED, str(source), str(store), "nothing"]
-    processes = [
-        subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=HERE) for _ in range(2)
-    ]
-    errors = [process.communicate(timeout=300)[1] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], errors
-    assert any("waiting for another process that works on" in error for error in errors)
 
 
 def test_a_check_leaves_only_what_the_run_finds_done(folder, tmp_path) -> None:
