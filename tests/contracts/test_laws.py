@@ -178,7 +178,7 @@ def test_a_copy_of_a_feature_is_not_needed_beside_it(method):
     assert not {"income", "income_again"} <= set(result.features)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ONE_OF_EACH_CLASS)
 def test_the_contract_tells_which_near_copies_are_dropped_and_which_are_kept_together(method):
     table = good_table(400)
     table["salary"], table["shade"] = 2 * table["income"] - 1, table["colour"].str.upper()

@@ -20,7 +20,6 @@ import pyarrow.json
 import pytest
 import sqlalchemy as sa
 from deltalake import write_deltalake
-from pyiceberg.catalog import load_catalog
 from sklearn.datasets import dump_svmlight_file
 
 import chaffinch
@@ -34,7 +33,7 @@ from chaffinch.tasks.api.shuffle import shuffle_files
 from chaffinch.tasks.comparing.plan import labels_of
 from chaffinch.tasks.settings.descent import ShuffleSettings
 from tests.delta_tables import delete_by_vector, rename_columns
-from tests.iceberg_catalog import iceberg_catalog
+from tests.iceberg_catalog import iceberg_catalog, shop
 from tests.object_storage import GoogleStorage, ObjectStorage
 from tests.sources import ingest, read_source
 
@@ -216,7 +215,7 @@ def iceberg(folder: Path, request: Any) -> str:
     patch = request.getfixturevalue("monkeypatch")
     address = iceberg_catalog(folder, patch)
     table = pa.Table.from_pandas(FRAME, preserve_index=False)
-    orders = load_catalog("shop").create_table("web.orders", table.schema)
+    orders = shop().create_table("web.orders", table.schema)
     orders.append(table[30:].set_column(1, "whole", pa.array(range(100, 130))))
     orders.append(table[30:])
     orders.append(table[:30])

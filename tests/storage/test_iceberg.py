@@ -7,11 +7,10 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pytest
-from pyiceberg.catalog import load_catalog
 
 import chaffinch
 from chaffinch.errors import InputError
-from tests.iceberg_catalog import iceberg_catalog
+from tests.iceberg_catalog import iceberg_catalog, shop
 from tests.sources import ingest, read_source, source_fingerprint, source_name
 
 FRAME = pd.DataFrame({"n": range(60), "x": [i / 4 for i in range(60)]})
@@ -21,7 +20,7 @@ FRAME = pd.DataFrame({"n": range(60), "x": [i / 4 for i in range(60)]})
 def orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     address = iceberg_catalog(tmp_path, monkeypatch)
     table = pa.Table.from_pandas(FRAME)
-    load_catalog("shop").create_table("web.orders", table.schema).append(table)
+    shop().create_table("web.orders", table.schema).append(table)
     return f"{address}/web.orders"
 
 
@@ -41,13 +40,13 @@ CHANGES: dict[str, Callable[[Any], Any]] = {
 def test_a_new_version_is_read_again(change: str, orders: str, tmp_path: Path) -> None:
     before, first = source_fingerprint(orders), ingest(orders, tmp_path)
     assert source_fingerprint(orders) == before
-    CHANGES[change](load_catalog("shop").load_table("web.orders"))
+    CHANGES[change](shop().load_table("web.orders"))
     assert source_fingerprint(orders) != before
     assert ingest(orders, tmp_path).hash != first.hash
 
 
 def test_rows_of_many_files_always_have_one_order(orders: str) -> None:
-    table = load_catalog("shop").load_table("web.orders")
+    table = shop().load_table("web.orders")
     for _ in range(6):
         table.append(pa.Table.from_pandas(FRAME))
     first = read_source(orders)

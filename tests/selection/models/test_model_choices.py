@@ -11,7 +11,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-import skops.io
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
@@ -492,6 +491,12 @@ def test_a_type_that_is_not_trusted_is_named_and_loads_only_if_trusted():
     np.testing.assert_array_equal(back.predict(rows.X), model.predict(rows.X))
 
 
+def dumps(estimator):
+    import skops.io  # takes half a second
+
+    return skops.io.dumps(estimator)
+
+
 def edited(content, *changes):
     """Return a skops file in whose schema one text stands in the place of another."""
     source, target = zipfile.ZipFile(io.BytesIO(content)), io.BytesIO()
@@ -544,7 +549,7 @@ def test_a_file_that_names_code_to_run_is_refused_and_runs_nothing(attack, tmp_p
     pipeline = Pipeline([("columns", step), ("estimator", Ridge().fit(rows.X, rows.y))])
     step.n_features_in_ = 4
     content = edited(
-        skops.io.dumps(pipeline),
+        dumps(pipeline),
         ("sklearn.utils.validation", module),
         ("check_array", function),
         ('"bound"', json.dumps(bound.format(str(ran)))),
@@ -602,7 +607,7 @@ DAMAGED = {
         whole[: (at := whole.rindex(b"PK\1\2") + 10)] + b"c" + whole[at + 1 :]
     ),
     "no schema": lambda whole: whole.replace(b"schema.json", b"schema.jsom"),
-    "another object": lambda whole: skops.io.dumps(Ridge()),
+    "another object": lambda whole: dumps(Ridge()),
     "a name that is none": lambda whole: edited(whole, ("Ridge", "Ri\x1b[2J\ndge")),
     "an unknown loader": lambda whole: edited(whole, ("ObjectNode", "SubjectNode")),
 }

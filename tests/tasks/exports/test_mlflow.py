@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-import mlflow
+import lazy_loader
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,6 +15,8 @@ from chaffinch.tasks.selection.models import MODELS
 from tests.flows.cli.programs import free_port
 from tests.tasks.exports.conftest import orders
 from tests.tasks.synthetic_runs import LINEAR, causes, run_of
+
+mlflow = lazy_loader.load("mlflow")  # which takes a second
 
 pytestmark = [
     pytest.mark.usefixtures("undrawn"),

