@@ -9,7 +9,6 @@ import pytest
 from deltalake import DeltaTable, Field, write_deltalake
 from deltalake.schema import PrimitiveType
 
-import chaffinch
 from chaffinch.errors import InputError
 from chaffinch.tasks.api.shuffle import shuffle_files
 from chaffinch.tasks.settings.descent import ShuffleSettings
@@ -73,15 +72,6 @@ def test_a_new_version_is_read_again(change: str, tmp_path: Path) -> None:
 
 def test_the_name_of_the_data_set(tmp_path: Path) -> None:
     assert source_name(orders(tmp_path)) == "orders"
-
-
-def test_a_selection(tmp_path: Path) -> None:
-    path = orders(tmp_path)
-    model = chaffinch.ModelSettings(name="linear", tuning="none")
-    result = chaffinch.select(path, "x", model=model)
-    assert result.features == ["n"]
-    assert result.run.startswith("orders-")
-    assert len(result.model.predict(path)) == 60
 
 
 def no_log(path: Path) -> None:

@@ -8,7 +8,6 @@ import duckdb
 import pandas as pd
 import pytest
 
-import chaffinch
 from chaffinch.errors import InputError
 from tests.sources import check_source, column_names, ingest, read_source, source_name
 
@@ -80,14 +79,6 @@ def test_names(shop: str) -> None:
     assert source_name(query) != source_name(f"{query} WHERE n > 1")
     failing = at(shop, "SELECT CAST('x' AS INT) AS whole FROM orders")
     assert column_names(failing) == ["whole"]  # without running the query
-
-
-def test_a_selection(shop: str) -> None:
-    model = chaffinch.ModelSettings(name="linear", tuning="none")
-    data = at(shop, "SELECT range AS x, range % 7 AS other, 3 * range AS y FROM range(200)")
-    result = chaffinch.select(data, "y", model=model)
-    assert result.features == ["x"]
-    assert len(result.model.predict(data)) == 200
 
 
 REFUSED = {

@@ -207,17 +207,6 @@ def test_what_a_person_has_to_decide_is_said_again_until_something_is_promoted(
     )
 
 
-def test_of_a_damaged_history_one_line_is_told(tmp_path):
-    table = causes("x1", "x2")
-    table.to_csv(tmp_path / "orders.csv", index=False)
-    chaffinch.promote(run_of(tmp_path / "orders.csv", tmp_path / "store"))
-    (history,) = (tmp_path / "store" / "promotions").glob("*.json")
-    history.write_text("{")
-    ended = CliRunner().invoke(cli, ["promoted", "--store", str(tmp_path / "store")])
-    assert ended.exit_code == 1
-    assert ended.stderr.count("\n") == 1
-
-
 def test_a_night_whose_contract_in_use_is_damaged_needs_a_decision(tmp_path, monkeypatch):
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
     monkeypatch.chdir(tmp_path)

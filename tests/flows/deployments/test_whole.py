@@ -25,9 +25,8 @@ from tests.flows.cli.programs import (
     free_port,
     started,
 )
-from tests.flows.conftest import Server, names_of
+from tests.flows.conftest import Server, day_of, names_of, nightly
 from tests.flows.deployments.services import FOLDER, Service, compose, compose_services
-from tests.flows.serving.test_schedules import has_a_run_every_minute
 from tests.object_storage import ObjectStorage
 from tests.postgres import OWNER, PASSWORD, Postgres
 
@@ -199,7 +198,23 @@ def test_the_server_keeps_all_in_postgresql(up, postgres_server):
 
 
 def test_a_schedule_makes_a_run_that_is_done(up, machine, table, tmp_path):
-    has_a_run_every_minute(up, machine.environment(SERVICES["serve"]), table, tmp_path)
+    env = machine.environment(SERVICES["serve"])
+    command = (*CHAFFINCH, "serve", "--data", str(table), "--target", "yield")
+    more = ("--cron", "* * * * *", "--cluster", "none", "--store", str(tmp_path / "store"))
+    with started(*command, *more, env=env, log=tmp_path / "serve.log"):
+        deployments = eventually(lambda: up.deployments("harvest"))
+        wanted = {"id": {"any_": [deployments[nightly("harvest")]["id"]]}}
+
+        def done() -> list[str]:
+            runs = up.find("flow_runs", deployments=wanted)
+            assert all(run["auto_scheduled"] for run in runs)
+            assert not [run for run in runs if run["state_type"] in ("FAILED", "CRASHED")]
+            ended = [run for run in runs if run["state_type"] == "COMPLETED"]
+            return [run["name"].removesuffix(f" {day_of(run)}") for run in ended]
+
+        assert set(eventually(done, 150)) == {"harvest auto lightgbm"}
+    up.forget_deployments()
+    assert len(list(tmp_path.glob("store/runs/*/report.html"))) == 1
 
 
 def test_a_worker_in_place_of_serving_runs_what_prefect_yaml_deploys(up, machine, small, tmp_path):

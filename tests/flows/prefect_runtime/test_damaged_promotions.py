@@ -10,7 +10,7 @@ from click.testing import CliRunner
 import chaffinch
 from chaffinch.flows.cli.commands import cli
 from chaffinch.storage.runs.store import Store
-from tests.tasks.synthetic_runs import causes, run_of, runs_of_two_days
+from tests.tasks.synthetic_runs import runs_of_two_days
 
 
 @pytest.fixture(scope="module")
@@ -154,16 +154,3 @@ def test_a_damaged_history_that_is_moved_away_begins_again(runs, store, say):
     path.write_bytes(whole)
     assert say("promoted")[::2] == (0, "")
     assert len(chaffinch.promotions("mine", store=store)) == 2
-
-
-def test_another_task_goes_under_the_name_that_is_suggested(runs, store, say, tmp_path):
-    from chaffinch import InputError
-
-    table = causes("x1", "x2")
-    table.assign(y=table["y"] > 0).to_csv(tmp_path / "orders.csv", index=False)
-    classes = run_of(tmp_path / "orders.csv", store)
-    with pytest.raises(InputError, match=r"'mine' is a regression of 'y' but .*such as") as refusal:
-        say("promote", classes.run, "--name", "mine")
-    suggested = str(refusal.value).rpartition("such as ")[2]
-    assert say("promote", classes.run, "--name", suggested)[0] == 0
-    assert chaffinch.promoted("mine", store=store) == runs[1].contract

@@ -291,17 +291,6 @@ def test_a_run_that_a_person_promoted_while_it_waited_is_in_use_already(flow, se
     assert ended_as(server, flow_run)[1] == "Completed"
 
 
-def test_a_promoted_contract_that_cannot_be_read_needs_a_decision_without_a_gate_too(
-    flow, server, started, store
-):
-    entry = chaffinch.promote(started[1].run, store=store)
-    for path in (store / "promotions").rglob(f"*{entry.contract[:8]}*"):
-        path.write_text("{}")
-    _, state, message = ended_as(server, flow()[0])
-    assert state == "NeedsDecision"
-    assert message.startswith("needs a decision: What is promoted cannot be")
-
-
 def test_a_run_that_asks_for_nothing_is_compared_all_the_same(flow, server, started, store):
     flow_run, _ = flow()
     assert "Compared with" not in verdict(server, flow_run)

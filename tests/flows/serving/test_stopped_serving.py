@@ -80,30 +80,16 @@ def test_stopped_it_pauses_the_nights_ends_its_runs_and_serves_again(
     server.forget_deployments()
 
 
-def test_a_run_that_is_cancelled_or_killed_is_shown_as_such_and_leaves_nothing(
-    server: Server, slow, tmp_path
-):
+def test_a_run_that_is_killed_is_shown_as_such(server: Server, slow, tmp_path):
     log = tmp_path / "serve.log"
     command = (*CHAFFINCH, "serve", "--data", str(slow), "--target", "y")
     with started(*command, "--store", str(tmp_path), env=server.env, log=log):
         deployments = eventually(lambda: server.deployments("slow"))
         select = deployments["feature_selection/select-on-demand"]["id"]
 
-        def at_work(name: str) -> str:
-            store = tmp_path / name
-            execution = {"store": str(store), "workers": 1}
-            run = server.accepted(select, {"settings": SLOW, "execution": execution})["id"]
-            eventually(lambda: list(store.glob("runs/*/stages/train_base_model.json")))
-            return str(run)
-
-        cancelled = at_work("cancelled")
-        server.cancel(cancelled)
-        eventually(lambda: not processes_of(cancelled))
-        ended = server.ended(cancelled)
-        assert ended["state_type"] == "CANCELLED"
-        assert ended["state"]["message"].endswith("started again, it continues where it stopped.")
-
-        killed = at_work("killed")
+        execution = {"store": str(tmp_path), "workers": 1}
+        killed = server.accepted(select, {"settings": SLOW, "execution": execution})["id"]
+        eventually(lambda: list(tmp_path.glob("runs/*/stages/train_base_model.json")))
         (pid,) = pids_of_run(killed)
         os.kill(pid, signal.SIGKILL)
         ended = server.ended(killed)

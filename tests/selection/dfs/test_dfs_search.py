@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from datetime import date
-from decimal import Decimal
 from itertools import pairwise
 
 import numba
@@ -295,7 +293,6 @@ BAD = {
     "half": ({"n_features": 2.5}, r"must be a whole number in 1\.\.120 but is 2\.5"),
     "penalty": ({"penalty": -1}, "penalty must be a finite number, at least 0, but is -1"),
     "no penalty": ({"penalty": float("nan")}, "penalty must be a finite number"),
-    "order": ({"n_features": 3, "order": 9}, r"order must be in 1\.\.8 but is 9: with each"),
     "steps": ({"n_features": 3, "steps": 0}, "steps must be at least 1 but is 0"),
     "small batches": (
         {"n_features": 3, "batch_rows": 4},
@@ -328,7 +325,6 @@ def test_a_setting_that_cannot_be_is_refused(name) -> None:
         (np.full(1500, "a"), None, "y must vary but is the same in every row"),
         (np.full(1500, 3.5), None, "y must vary but is the same in every row"),
         (np.arange(1400.0), None, r"y must have shape \(1500,\), as X has rows, but has \(1400,\)"),
-        (np.full(1500, np.nan), None, GAP.format(1)),
         (
             np.linspace(0, 1, 1500),
             "classification",
@@ -340,42 +336,13 @@ def test_a_setting_that_cannot_be_is_refused(name) -> None:
             "y holds text of more than 1,000 different values, which are too many to be classes",
         ),
         (np.array(["a", None] * 750), None, GAP.format(2)),
-        (np.array([0, 1, None] * 500), "regression", GAP.format(3)),
-        (np.array([True, None] * 750), None, GAP.format(2)),
-        (np.array(["2024-01-01", "NaT"] * 750, "datetime64[D]"), None, GAP.format(2)),
         (
             ["a", "b", 1] * 500,
             None,
             "y must hold labels of one type but holds 'a' and 1; make them all text, or all num",
         ),
-        (
-            np.array(["2024-01-01", "2025-01-01"] * 750, "datetime64[D]"),
-            None,
-            r"or text but holds datetime64\[D\]; give floats, as days since the first, or text of",
-        ),
-        (
-            [date(2024, 1, 1), date(2025, 1, 1)] * 750,
-            None,
-            r"holds datetime.date\(2024, 1, 1\) in row 1; give floats, as days since the first,",
-        ),
-        (
-            [1.0, Decimal("2.5")] * 750,
-            "regression",
-            r"or text but holds Decimal\('2.5'\) in row 2; give floats",
-        ),
-        (
-            [0.5, np.inf, 2.5] * 500,
-            None,
-            "y must be finite but is inf in row 2; leave out the rows",
-        ),
-        ([0.5, 2.5, np.nan] * 500, None, GAP.format(3)),
         (pd.array([0.5, 2.5, None] * 500, dtype="Float64"), None, GAP.format(3)),
         (dict(enumerate(np.arange(1500.0))), None, r"but has a dict; give one for each row"),
-        (
-            scipy.sparse.csr_array(np.ones((1500, 1))),
-            None,
-            r"Sparse data was passed for y.*'.toarray\(\)'",
-        ),
         (
             np.ma.masked_equal(np.arange(1500.0), 7),
             None,

@@ -169,9 +169,6 @@ def test_features_the_model_does_not_use_cost_no_prediction() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda e: BlackBox(e).remove(5), "feature must be in 0..4 but is 5"),
-        (lambda e: BlackBox(e).remove(-1), "feature must be in 0..4 but is -1"),
-        (lambda e: BlackBox(e)(np.ones((2, 4), bool)), r"masks must have shape \(m, 5\)"),
         (lambda e: MaskEvaluator(e.model, e.rows, e.loss, np.zeros(3)), "baseline must have one"),
         (
             lambda e: MaskEvaluator(e.model, e.rows, e.loss, np.full(5, np.nan)),
@@ -186,10 +183,3 @@ def test_features_the_model_does_not_use_cost_no_prediction() -> None:
 def test_limits_are_named(evaluator, call, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call(evaluator)
-
-
-def test_a_feature_is_masked_once(evaluator) -> None:
-    engine = BlackBox(evaluator)
-    engine.remove(1)
-    with pytest.raises(ValueError, match="feature 1 is masked already"):
-        engine.remove(1)

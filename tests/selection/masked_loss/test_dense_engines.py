@@ -366,23 +366,6 @@ def test_a_loss_that_is_not_finite_is_an_error(name) -> None:
         engine([engine.mask])
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda e: e.remove(D), f"feature must be in 0..{D - 1} but is {D}"),
-        (lambda e: e.remove(1), "feature 1 is masked already; name one that is kept"),
-        (lambda e: e(np.ones((2, 4), bool)), rf"masks must have shape \(m, {D}\)"),
-    ],
-)
-@pytest.mark.parametrize("name", ["linear", "mlp"])
-def test_limits_are_named(name, call, message) -> None:
-    rows, model = make_rows(20, 0, seed=9), trained(name, FEW if name == "mlp" else {}, 0)
-    engine = masked_loss(model, rows, Loss("squared_error", "regression"), np.zeros(D))
-    engine.remove(1)
-    with pytest.raises(ValueError, match=message):
-        call(engine)
-
-
 def test_threads_are_counted_from_one() -> None:
     rows, model = make_rows(20, 0, seed=9), trained("linear", {}, 0)
     with pytest.raises(ValueError, match="threads must be at least 1 but is 0"):

@@ -327,26 +327,3 @@ def test_what_is_not_covered_says_why(caplog, name, n_classes, parameters, reaso
         engine = masked_loss(model, rows, LOG if n_classes else SQUARED, np.zeros(N_FEATURES))
     assert isinstance(engine, BlackBox)
     assert f"by one prediction each: {reason}" in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda e, b: e.remove(8), "feature must be in 0..7 but is 8"),
-        (lambda e, b: e.remove(-1), "feature must be in 0..7 but is -1"),
-        (lambda e, b: (e.remove(1), e.remove(1)), "feature 1 is masked already"),
-        (lambda e, b: e(np.ones((2, 4), bool)), r"masks must have shape \(m, 8\)"),
-        (
-            lambda e, b: masked_loss(b.model, b.rows, b.loss, b.baseline, threads=0),
-            "threads must be at least 1 but is 0",
-        ),
-        (
-            lambda e, b: masked_loss(b.model, b.rows, b.loss, np.zeros(3)),
-            "baseline must have one value for each of the 8 features",
-        ),
-    ],
-)
-def test_limits_are_named(call, message: str) -> None:
-    engine, black_box = both("lightgbm", 0, 0, 20)
-    with pytest.raises(ValueError, match=message):
-        call(engine, black_box.evaluator)

@@ -160,7 +160,6 @@ def test_what_cannot_be_is_an_error_of_the_user_in_one_line(tmp_path) -> None:
          f"is a folder; name the state in it, .* {tmp_path}/state.safetensors$"),
         ({"blocks_per_step": 2}, r"blocks_per_step must be in 1\.\.1, .* in memory is one block"),
         ({"start": found}, "start must be the state of a descent but is .* as in result.state"),
-        ({"order": 9}, r"order must be in 1\.\.8 but is 9"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=said) as refusal:
             chaffinch.differentiable_selection(X, y, n_features=3, **options)

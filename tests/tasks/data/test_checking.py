@@ -28,22 +28,15 @@ A_USE = (
 @pytest.mark.parametrize(
     ("columns", "options", "message"),
     [
-        *(({"weight": numbers(3)}, {role: ("height",)},
-           f"{role} column 'height' is no column of the table; did you mean 'weight'?")
-          for role in ("categorical", "numeric")),
         # targets that cannot be learnt
         ({"y": WHEN}, {}, "target 'y' holds timestamps"),
-        ({"y": pa.array([2.5] * N)}, {}, "target 'y' has the same value in every row"),
         ({"y": RARE}, {},
          f"class 'c' has 7 rows but needs 8 {PARTS}; give more rows of it, or merge or drop rare "
          "classes, or use fewer folds"),
         ({"y": [1, 2] * 29 + [1, 7]}, {},
          f"class '7' has 1 row but needs 8 {PARTS}; give more rows of it, or merge or drop rare "
          "classes; if 'y' is a quantity, set task to regression"),
-        ({"y": np.arange(N) / 1.0}, {"task": "classification"},
-         "target 'y' has 60 different values, but classes must be at most 50 whole numbers"),
         # no feature, and one without use
-        ({"a": None, "b": None}, {}, "the table has no feature"),
         ({"a": np.ones(N), "b": pa.nulls(N, pa.float64())}, {},
          "the table has no feature: left out: 'a' (constant), 'b' (every value is missing); give "
          "columns of numbers or text that vary"),
@@ -111,15 +104,12 @@ def test_numbers_of_features_in_range(method):
 
 WITHIN = "must lie within -1e+30..1e+30, which models can compute with, but is"
 TELLS = "must vary by at least 1e-30, which models can tell from nothing, but varies by"
-OR = ", or leave empty what stands for a missing value"
 
 
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
         ({"y": numbers(3) * 1e300}, f"target 'y' {WITHIN} 3.323e+300 in row 10: rescale it"),
-        ({"a": pa.array([None, -1e300, 2.0] * 20)},
-         f"column 'a' {WITHIN} -1e+300 in row 2: rescale it{OR}"),
         ({"a": numbers(1) * 1e-310}, f"column 'a' {TELLS} "),
     ],
 )  # fmt: skip

@@ -130,17 +130,6 @@ def test_a_name_that_is_suggested_can_be_given(runs, of_classes, store):
         assert chaffinch.promoted(suggested, store=store).features == of_classes.features
 
 
-def test_what_is_promoted_and_damaged_is_mended_by_promoting_the_run_again(runs, store):
-    first, second, _ = runs
-    for run in (first, second):
-        chaffinch.promote(run.run, store=store)
-    (store / "promotions" / "contracts" / contract_of(store)).unlink()
-    with pytest.raises(StorageError, match=f"or promote run '{second.run}' again under the same n"):
-        chaffinch.promoted("orders", store=store)
-    chaffinch.promote(second.run, "orders", store=store)
-    assert chaffinch.promoted("orders", store=store) == second.contract
-
-
 def test_a_job_reads_the_contract_in_use_also_where_its_run_was_removed(runs, store):
     first, second, _ = runs
     chaffinch.promote(first.run, store=store)
