@@ -266,7 +266,7 @@ KINDS: dict[str, Callable[[Path, Any], Any]] = {
     **{f"s3 {ending}": in_s3(file(ending)) for ending in FILES},
     "s3 folder": in_s3(parts),
     "s3 partitions": in_s3(partitions),
-    **{f"gs {ending}": in_gcs(file(ending)) for ending in FILES},
+    **{f"gs {ending}": in_gcs(file(ending)) for ending in (".csv", ".parquet")},  # as those of s3
     "gs folder": in_gcs(parts),
     "s3 delta": in_s3(delta),
     "s3 delta of Spark": in_s3(delta_of_spark),

@@ -186,8 +186,7 @@ def test_a_feature_that_changes_nothing_ties_exactly(name, n_classes) -> None:
 
 
 @every_model
-@every_target
-@pytest.mark.parametrize("n_leaves", [8, 66])
+@pytest.mark.parametrize(("n_classes", "n_leaves"), [(0, 66), (2, 8), (3, 8)])
 def test_a_group_is_as_its_features_masked_together(name, n_classes, n_leaves) -> None:
     engine, black_box = both(name, n_classes, 0, 150, n_leaves=n_leaves, n_rounds=3)
     by_group = grouped(engine, [np.array([0, 2]), np.array([4, 6, 7])])

@@ -28,6 +28,9 @@ A_USE = (
 @pytest.mark.parametrize(
     ("columns", "options", "message"),
     [
+        *(({"weight": numbers(3)}, {role: ("height",)},
+           f"{role} column 'height' is no column of the table; did you mean 'weight'?")
+          for role in ("categorical", "numeric")),
         # targets that cannot be learnt
         ({"y": WHEN}, {}, "target 'y' holds timestamps"),
         ({"y": RARE}, {},

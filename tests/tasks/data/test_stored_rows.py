@@ -134,8 +134,7 @@ def test_row_numbers_without_a_folder_are_sent_as_bits() -> None:
     np.testing.assert_array_equal(cloudpickle.loads(sent).index, np.arange(0, 80_000, 2))
 
 
-@pytest.mark.parametrize("n_classes", [0, 2, 4])
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("n_classes", "weighted"), [(0, True), (2, False), (4, True)])
 @pytest.mark.parametrize(
     ("model", "parameters"),
     [
