@@ -238,9 +238,7 @@ def test_a_scorer_of_ones_own_gets_the_labels_of_classes_and_is_part_of_what_a_r
     assert select(method="gbmo", loss=by_label).losses == select(method="gbmo", loss="f1").losses
     edited = copied(rows_lost, lambda truth, made, of: 0.0)
     once, again, *others = (
-        select(
-            method="gbmo", loss=make_scorer(score, greater_is_better=False, of=2), store=tmp_path
-        )
+        select(loss=make_scorer(score, greater_is_better=False, of=2), store=tmp_path)
         for score in (rows_lost, rows_lost, edited, times(1), times(3))
     )
     assert once.run == again.run
