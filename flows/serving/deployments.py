@@ -12,7 +12,11 @@ import httpx
 from prefect import Flow
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterName
-from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
+from prefect.client.schemas.objects import (
+    ConcurrencyLimitConfig,
+    ConcurrencyLimitStrategy,
+    DeploymentStatus,
+)
 from prefect.deployments.runner import RunnerDeployment
 from prefect.events import DeploymentEventTrigger, Event, Resource
 from prefect.schedules import Cron, Schedule
@@ -44,7 +48,10 @@ NAMED = "--name orders"
 
 
 def announce(data: str, name: str | None = None) -> str:
-    """Announce new data to the Prefect server; return its name. ServerError if no run starts."""
+    """Announce new data to the Prefect server; return as what, in words.
+
+    ServerError if no run starts.
+    """
     source = source_of(data)
     source.check()
     name = name_of_data_set(source, name, NAMED)
@@ -64,11 +71,15 @@ def announce(data: str, name: str | None = None) -> str:
     deployment = f"{ON_NEW_DATA}-{name}"
     called = DeploymentFilter(name=DeploymentFilterName(any_=[deployment]))
     with get_client(sync_client=True) as client:
-        if not client.read_deployments(deployment_filter=called):
+        registered = client.read_deployments(deployment_filter=called)
+        if not registered:
             raise ServerError(
                 f"no deployment {deployment} is registered at {server_url()}, so no run starts; "
                 "serve the data set under this name, or announce the data by another --name"
             )
+    # one that was never looked after may be so within seconds
+    if all(one.last_polled and one.status == DeploymentStatus.NOT_READY for one in registered):
+        return f"{resource}; no process serves {name} now, so that the run waits for the next one"
     return resource
 
 
