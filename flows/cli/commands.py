@@ -65,6 +65,7 @@ from chaffinch.flows.cli.terminal import (
     echo,
     echo_exactly,
     echo_json,
+    exit_code_of,
 )
 from chaffinch.flows.prefect_runtime.server import Server, ServerError, is_configured, prepare
 from chaffinch.storage.extras import require
@@ -83,7 +84,7 @@ if TYPE_CHECKING:
     from chaffinch.storage.sources import Source
     from chaffinch.tasks.results.result import SelectionResult
 
-OUT_OF_MEMORY, NEEDS_DECISION = 4, 5
+OUT_OF_MEMORY = 4
 DIALECTS = ("postgresql", "mysql", "mssql", "oracle", "sqlite")
 
 
@@ -333,10 +334,7 @@ def _shown(result: "SelectionResult", undecided: str, *, as_json: bool) -> int:
     from chaffinch.flows.cli import output
 
     output.show(result, as_json=as_json, with_warnings=False)
-    if not undecided:
-        return 0
-    click.echo(f"Needs a decision: {one_line(undecided)}", err=True)
-    return NEEDS_DECISION
+    return exit_code_of(undecided)
 
 
 # A full device, a reader that left, a terminal that is gone: files of a store have StorageError.

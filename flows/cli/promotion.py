@@ -1,17 +1,22 @@
 """``chaffinch diff``, ``promote``, ``promoted`` and ``rollback``."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from chaffinch.errors import InputError, StorageError
 from chaffinch.flows.cli.options import json_flag, store_option
-from chaffinch.flows.cli.terminal import echo, echo_json
+from chaffinch.flows.cli.terminal import echo, echo_json, exit_code_of
 from chaffinch.flows.prefect_runtime.server import is_configured, prepare
 from chaffinch.storage.extras import require
+
+if TYPE_CHECKING:
+    from chaffinch.storage.runs.promotions import Promotion
+    from chaffinch.tasks.promotion.promote import AgainstPromoted
 
 reason_option = click.option("--reason", default="", help="Why, for the history.")
 
@@ -41,6 +46,11 @@ def diff(before: str, after: str, store: str | Path, as_json: bool) -> None:
     "--name",
     help="Of the data set. By default the table's, without its ending.",
 )
+@click.option(
+    "--gate",
+    is_flag=True,
+    help="Promote only where the gate of nightly flows lets it.",
+)
 @reason_option
 @click.option(
     "--mlflow",
@@ -53,27 +63,42 @@ def diff(before: str, after: str, store: str | Path, as_json: bool) -> None:
 def promote(
     run: str,
     name: str | None,
+    gate: bool,
     reason: str,
     mlflow: str | None,
     store: str | Path,
     as_json: bool,
-) -> None:
+) -> int:
     """Make the contract of RUN the one in use for its data set, and show what that changes.
 
-    This is for a person to decide, and so it is carried out in any case. Where a Prefect
-    server is configured, it receives the event chaffinch.promoted. The exit code is 1 if an
-    alias in MLflow is not moved yet; the next promote, rollback or promoted moves it.
+    This is for a person to decide, and so it is carried out in any case. With --gate, RUN is
+    promoted only if it is better than what is in use and harmless; the exit code is 5 if a person
+    has to decide, and 0 if the contract in use stays.
+
+    Where a Prefect server is configured, it receives the event chaffinch.promoted. The exit code
+    is 1 if an alias in MLflow is not moved yet; the next promote, rollback or promoted moves it.
     """
-    from chaffinch.tasks.promotion.difference import lines_of_difference
     from chaffinch.tasks.promotion.gate import rests_on_leaks
     from chaffinch.tasks.promotion.promote import (
         against_promoted,
+        check_gate_alone,
         default_name,
         kept_run,
         promote_by,
+        promote_by_gate,
     )
     from chaffinch.tasks.results.result import load_result
+    from chaffinch.tasks.settings.execution import PromotionSettings
 
+    if gate:
+        check_gate_alone(reason, mlflow)
+        settings = PromotionSettings(name=name)
+        gated = promote_by_gate(kept_run(run, store), settings, owes_event=is_configured())
+        need = {"decided": gated.lines[0], "needs_decision": gated.needs_decision or None}
+        content = _as_json(gated.against, gated.promotion) | need
+        _show(gated.lines, content, as_json=as_json)
+        _follow(gated.against.name, store)
+        return exit_code_of(gated.needs_decision)
     kept = kept_run(run, store)
     against = against_promoted(kept, default_name(kept) if name is None else name)
     entry = promote_by(
@@ -85,25 +110,30 @@ def promote(
         owes_event=is_configured(),
         mlflow=mlflow,
     )
-    difference = against.difference
     lines = [f"What that changes is not known: {against.damage}."] if against.damage else []
-    if difference is not None:
-        lines = lines_of_difference(difference)
+    if against.difference is not None:
+        lines = against.lines
     elif not lines:
         lines = ["Nothing was promoted before."]
         if rests := rests_on_leaks(load_result(kept).contract.comparison.leaks):
             lines.append(f"Make sure that this is meant: {rests}.")
     _show(
         [*lines, f"Promoted {kept.name} as {against.name}."],
-        {
-            "name": against.name,
-            "promotion": asdict(entry),
-            "difference": None if difference is None else difference.as_json(),
-            "damage": against.damage,
-        },
+        _as_json(against, entry),
         as_json=as_json,
     )
     _follow(against.name, store)
+    return 0
+
+
+def _as_json(against: "AgainstPromoted", entry: "Promotion | None") -> dict[str, Any]:
+    difference = against.difference
+    return {
+        "name": against.name,
+        "promotion": None if entry is None else asdict(entry),
+        "difference": None if difference is None else difference.as_json(),
+        "damage": against.damage,
+    }
 
 
 @click.command(short_help="Show the contracts in use, or the history of a data set.")
@@ -156,7 +186,7 @@ def rollback(name: str, reason: str, store: str | Path, as_json: bool) -> None:
     _follow(name, store)
 
 
-def _show(lines: list[str], content: dict[str, Any], *, as_json: bool) -> None:
+def _show(lines: Sequence[str], content: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         echo_json(content)
         return

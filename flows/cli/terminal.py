@@ -5,10 +5,11 @@ from typing import Any, NamedTuple
 
 import click
 
-from chaffinch.errors import printable
+from chaffinch.errors import one_line, printable
 from chaffinch.tasks.pipeline.progress import Progress, Say, Warn, no_messages, no_warnings
 
 STARTING_PREFECT = "starting Prefect"
+NEEDS_DECISION = 5  # the exit code
 
 
 def echo(line: str, *, err: bool = False) -> None:
@@ -23,6 +24,14 @@ def echo_exactly(text: str) -> None:
 
 def echo_json(content: Any) -> None:
     echo_exactly(json.dumps(content, indent=2, ensure_ascii=False))
+
+
+def exit_code_of(undecided: str) -> int:
+    """Print why a person has to decide, if one has, and return the exit code."""
+    if not undecided:
+        return 0
+    click.echo(f"Needs a decision: {one_line(undecided)}", err=True)
+    return NEEDS_DECISION
 
 
 class Showing(NamedTuple):

@@ -4,8 +4,8 @@ If the gate needs a decision and the settings allow to wait for it, the flow run
 in the UI.
 """
 
-import shlex
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -22,26 +22,25 @@ from prefect.logging import get_run_logger
 from prefect.states import Completed, Failed, Paused
 from pydantic import Field
 
-from chaffinch.errors import InputError
 from chaffinch.flows.prefect_runtime.artifacts import publish, publish_again, publish_history, say
 from chaffinch.flows.prefect_runtime.events import send_pending
 from chaffinch.flows.prefect_runtime.internals import keyset_from_paused_state, propose_state_sync
 from chaffinch.flows.prefect_runtime.limits import stop_retries
 from chaffinch.flows.prefect_runtime.tasks import as_task
-from chaffinch.storage.runs.promotions import How, Promotions
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources import Source
 from chaffinch.storage.sources.data_set_name import name_of_data_set
 from chaffinch.tasks.exports.mlflow_alias import move_alias
-from chaffinch.tasks.promotion.gate import GATE_CONFIDENCE, decide, why_undecided
 from chaffinch.tasks.promotion.promote import (
-    AgainstPromoted,
+    IN_USE,
     against_promoted,
     check_target,
     compare_with_promoted,
     default_name,
+    in_use,
     note_need,
-    promote_by,
+    promote_by_gate,
+    promote_compared,
     why_needed,
 )
 from chaffinch.tasks.results.result import SelectionResult
@@ -50,7 +49,6 @@ from chaffinch.tasks.settings.identity import digest
 from chaffinch.tasks.settings.selection import SelectionSettings
 
 NEEDS_DECISION = "NeedsDecision"  # name of the final state, as in prefect.flow-run.NeedsDecision
-_IN_USE = "It is in use as {} already."
 _SECONDS_BETWEEN_LOOKS = 5
 # Prefect fails a run whose pause times out, so ours ends before.
 _SECONDS_OF_GRACE = 600
@@ -117,44 +115,28 @@ def _concluded(
         need = why_needed(result.contract, lines, difference, in_production=is_in_production)
         return need, ""
     name = promotion.name or default_name(run)
-    try:
-        target = result.contract.target
-        check_target(_promotions_of(run), name, target.name, target.task)
-    except InputError as error:
-        publish(run, result, data_set, _logged([f"Not promoted as {name}: {error}."]), None)
-        return str(error), ""
     _send_events(name, run)  # events of a promotion that was killed
-    against = as_task(against_promoted)(run, name, GATE_CONFIDENCE)
-    differs = against.lines
-    last = against.history[-1] if against.history else None
-    leaks = result.contract.comparison.leaks
-    decision = decide(against.difference, last, promotion, leaks)
-    undecided = why_undecided(result.contract, against.difference, decision)
-    if decision.outcome == "promote":
-        said, is_done = _promoted(run, against, "automatic", decision.reason)
-        outcome = [said]
-        undecided = undecided or ("" if is_done else said.rstrip("."))
-    elif decision.outcome == "keep":
-        outcome = [f"The promoted contract of {name} stays: {decision.reason}"]
-    else:
-        store = shlex.quote(str(Store.of(run.folder)))
-        outcome = [
-            f"Not promoted as {name}, for a person to decide: {decision.reason}",
-            f"chaffinch promote {run.name} --name {name} --store {store} promotes it.",
-        ]
-    verdict = publish(run, result, data_set, _logged([*outcome, *differs]), against.difference)
-    if decision.outcome == "wait" and promotion.wait is not None:
+    gated = promote_by_gate(run, promotion, compare=as_task(against_promoted), owes_event=True)
+    if gated.promotion is not None:
+        _send_events(name, run)
+    against, undecided = gated.against, gated.needs_decision
+    verdict = publish(run, result, data_set, _logged(gated.lines), against.difference)
+    if gated.is_for_a_person and promotion.wait is not None:
         # an answer is for a pair of contracts, new and promoted, also where a run starts again
-        note_need(run, name, undecided)
         question = f"{digest(result.contract.to_dict())[:16]}-{len(against.history)}"
-        answer, is_answered = _answer([outcome[0], *differs], promotion.wait, question, undecided)
+        asked = [gated.lines[0], *against.lines]
+        answer, is_answered = _answer(asked, promotion.wait, question, undecided)
         answered = f"Not promoted as {name}{f': {answer.reason}' if answer.reason else '.'}"
         is_done = True
         if answer.promote:
-            answered, is_done = _promoted(run, against, "by hand", answer.reason)
-        elif _is_in_use(run, name):  # a person promoted it meanwhile by the command line
-            answered, is_answered = _IN_USE.format(name), True
-        publish_again(verdict, result, [*_logged([answered]), *differs])
+            answered, entry = promote_compared(
+                run, against, "by hand", answer.reason, owes_event=True
+            )
+            if is_done := entry is not None:
+                _send_events(name, run)
+        elif in_use(run, name):  # a person promoted it meanwhile by the command line
+            answered, is_answered = IN_USE.format(name), True
+        publish_again(verdict, result, [*_logged([answered]), *against.lines])
         if is_answered:
             return (undecided, answered.rstrip(".")) if is_done else (answered.rstrip("."), "")
     return undecided, ""
@@ -173,18 +155,6 @@ def ended(
         # by the usual name, for which the automation of failed runs and people's own wait
         return Failed(message=message, data=UndecidedError(message))
     return Completed(name=NEEDS_DECISION, message=message, data=result)
-
-
-def _promoted(run: Run, against: AgainstPromoted, how: How, reason: str) -> tuple[str, bool]:
-    """Promote a run and send its event; return the outcome as a sentence, and whether it is so."""
-    try:
-        promote_by(run, against.name, how, reason, seen=len(against.history), owes_event=True)
-    except InputError as error:  # something was promoted meanwhile
-        if _is_in_use(run, against.name):
-            return _IN_USE.format(against.name), True
-        return f"Not promoted as {against.name}: {error}.", False
-    _send_events(against.name, run)
-    return f"Promoted as {against.name}{f': {reason}' if reason else '.'}", True
 
 
 def _answer(lines: list[str], hours: float, question: str, undecided: str) -> tuple[Answer, bool]:
@@ -235,15 +205,7 @@ def _send_events(name: str, run: Run) -> None:
             say(f"Warning: {problem}")
 
 
-def _is_in_use(run: Run, name: str) -> bool:
-    return [entry.run for entry in _promotions_of(run).history(name)[-1:]] == [run.name]
-
-
-def _promotions_of(run: Run) -> Promotions:
-    return Store.of(run.folder).promotions
-
-
-def _logged(lines: list[str]) -> list[str]:
+def _logged(lines: Sequence[str]) -> Sequence[str]:
     for line in lines:
         say(line)
     return lines

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, overload
 
 from chaffinch.errors import InputError, StorageError
 from chaffinch.storage.runs.decisions import note_decision
@@ -17,12 +19,15 @@ from chaffinch.tasks.contract import Contract
 from chaffinch.tasks.exports.mlflow_alias import move_alias, register
 from chaffinch.tasks.pipeline.selection_run import CONTRACT_FILE
 from chaffinch.tasks.promotion.difference import Difference, difference_of, lines_of_difference
-from chaffinch.tasks.promotion.gate import why_undecided
+from chaffinch.tasks.promotion.gate import GATE_CONFIDENCE, Decision, decide, why_undecided
 from chaffinch.tasks.reporting.forms import with_decision
 from chaffinch.tasks.results.contract import FeatureContract
 from chaffinch.tasks.results.previous_run import STORE, Former, read_contract
 from chaffinch.tasks.results.result import SelectionResult, load_result
+from chaffinch.tasks.settings.execution import PromotionSettings
 from chaffinch.tasks.statistics.verdict import CONFIDENCE
+
+IN_USE = "It is in use as {} already."
 
 
 def check_target(histories: Promotions, name: str, target: str, task: str | None) -> None:
@@ -60,14 +65,69 @@ class AgainstPromoted:
         return [f"What is promoted cannot be read: {self.damage}."] if self.damage else []
 
 
+@dataclass(frozen=True)
+class GateResult:
+    """What the gate decided about a run, and what was done.
+
+    Attributes
+    ----------
+    lines : tuple of str
+        What was decided and why, and how the run differs from what was promoted.
+    needs_decision : str
+        Why a person has to decide; empty if none has.
+    promotion : Promotion or None
+        Entry of the history by which the run is in use; None if it was not promoted.
+    against : AgainstPromoted
+        Comparison with what was promoted.
+    decision : Decision or None
+        That of the gate; None for a run that cannot be promoted under the name.
+    """
+
+    lines: tuple[str, ...]
+    needs_decision: str
+    promotion: Promotion | None
+    against: AgainstPromoted
+    decision: Decision | None
+
+    @property
+    def is_for_a_person(self) -> bool:
+        """Whether a person can promote the run, or leave it."""
+        return self.decision is not None and self.decision.outcome == "wait"
+
+
+@overload
 def promote(
     run: SelectionResult | str,
     name: str | None = None,
     *,
     reason: str = "",
+    gate: Literal[False] = False,
     mlflow: str | None = None,
     store: str | Path = STORE,
-) -> Promotion:
+) -> Promotion: ...
+
+
+@overload
+def promote(
+    run: SelectionResult | str,
+    name: str | None = None,
+    *,
+    reason: str = "",
+    gate: Literal[True],
+    mlflow: str | None = None,
+    store: str | Path = STORE,
+) -> GateResult: ...
+
+
+def promote(
+    run: SelectionResult | str,
+    name: str | None = None,
+    *,
+    reason: str = "",
+    gate: bool = False,
+    mlflow: str | None = None,
+    store: str | Path = STORE,
+) -> Promotion | GateResult:
     """Make the contract of a run the one in use for its data set.
 
     Parameters
@@ -77,33 +137,45 @@ def promote(
     name : str, optional
         Name of the data set; by default that of the run's table, without its ending.
     reason : str
-        Reason, for the history.
+        Reason, for the history; not with `gate`.
+    gate : bool
+        Whether the run is promoted only where the gate of nightly flows lets it. By default a
+        person has decided, and no gate is asked.
     mlflow : str, optional
         Registered model of MLflow, such as ``"shop"``, and its alias, by default
         ``"shop@promoted"``, which from now on names the version with the contract in use.
-        ``"none"`` ends that.
+        ``"none"`` ends that. Not with `gate`.
     store : path or address
         Where the name of a run is looked up.
 
     Returns
     -------
-    Promotion
-        The new entry of the history.
+    Promotion or GateResult
+        The new entry of the history. With `gate` what was decided: `promotion` is the entry, or
+        None if the run is not promoted; `needs_decision` is why a person has to decide, empty if
+        none has; and `lines` say both in words.
 
     Raises
     ------
     InputError
         If there is no such run, it is not finished or has no folder, its table has no name and none
-        is given, or the contract promoted under that name has another target or task.
+        is given, or the contract promoted under that name has another target or task, which with
+        `gate` needs a decision.
     StorageError
         If the run or the history is damaged.
 
     Notes
     -----
-    A person has decided, so no gate is asked. If the file of the promoted contract is missing or
-    was changed, this repairs it. If the alias cannot be moved, a UserWarning says why, and the next
-    promotion or rollback of the data set moves it.
+    If the file of the promoted contract is missing or was changed, a promotion repairs it. If the
+    alias cannot be moved, a UserWarning says why, and the next promotion or rollback of the data
+    set moves it.
     """
+    if gate:
+        check_gate_alone(reason, mlflow)
+        kept = kept_run(run, store)
+        gated = promote_by_gate(kept, PromotionSettings(name=name))
+        _move_alias(_histories_of(kept), gated.against.name)
+        return gated
     kept = kept_run(run, store)
     name = default_name(kept) if name is None else name
     entry = promote_by(kept, name, "by hand", reason, mlflow=mlflow)
@@ -224,6 +296,38 @@ def promote_by(
     )
 
 
+def check_gate_alone(reason: str, mlflow: str | None) -> None:
+    """Refuse what only a promotion by hand takes."""
+    for option, value in {"reason": reason, "mlflow": mlflow}.items():
+        if value:
+            raise InputError(
+                f"{option} is for a promotion by hand but the gate is asked; leave out one of them"
+            )
+
+
+def promote_compared(
+    run: Run, against: AgainstPromoted, how: How, reason: str, *, owes_event: bool = False
+) -> tuple[str, Promotion | None]:
+    """Promote a run unless something was promoted since its comparison.
+
+    Returns the outcome as a sentence, and the entry by which the run is in use, if it is.
+    """
+    name, seen = against.name, len(against.history)
+    try:
+        entry = promote_by(run, name, how, reason, seen=seen, owes_event=owes_event)
+    except InputError as error:
+        if (entry_in_use := in_use(run, name)) is not None:
+            return IN_USE.format(name), entry_in_use
+        return f"Not promoted as {name}: {error}.", None
+    return f"Promoted as {name}{f': {reason}' if reason else '.'}", entry
+
+
+def in_use(run: Run, name: str) -> Promotion | None:
+    """Return the entry by which a run is in use under a name; None if it is not."""
+    last = _histories_of(run).history(name)[-1:]
+    return last[0] if last and last[0].run == run.name else None
+
+
 def against_promoted(run: Run, name: str, confidence: float = CONFIDENCE) -> AgainstPromoted:
     """Return how a finished run differs from what is promoted under a name.
 
@@ -242,6 +346,57 @@ def against_promoted(run: Run, name: str, confidence: float = CONFIDENCE) -> Aga
     after = Former(result.run, result.contract, run.folder)
     difference = difference_of(before, after, Store.of(run.folder), confidence)
     return AgainstPromoted(name, history, difference)
+
+
+def promote_by_gate(
+    run: Run,
+    settings: PromotionSettings,
+    *,
+    compare: Callable[[Run, str, float], AgainstPromoted] = against_promoted,
+    owes_event: bool = False,
+) -> GateResult:
+    """Promote a run if the gate lets it, and note with it why a person has to decide.
+
+    `move_alias` is left to do.
+    """
+    name = settings.name or default_name(run)
+    gated = _gated(run, name, settings, compare, owes_event)
+    note_need(run, name, gated.needs_decision)
+    return gated
+
+
+def _gated(
+    run: Run,
+    name: str,
+    settings: PromotionSettings,
+    compare: Callable[[Run, str, float], AgainstPromoted],
+    owes_event: bool,
+) -> GateResult:
+    contract = load_result(run).contract
+    try:
+        check_target(_histories_of(run), name, contract.target.name, contract.target.task)
+    except InputError as error:
+        said = f"Not promoted as {name}: {error}."
+        return GateResult((said,), str(error), None, AgainstPromoted(name, ()), None)
+    against = compare(run, name, GATE_CONFIDENCE)
+    last = against.history[-1] if against.history else None
+    decision = decide(against.difference, last, settings, contract.comparison.leaks)
+    needed, entry = why_undecided(contract, against.difference, decision), None
+    if decision.outcome == "promote":
+        said, entry = promote_compared(
+            run, against, "automatic", decision.reason, owes_event=owes_event
+        )
+        lines = [said]
+        needed = needed or ("" if entry else said.rstrip("."))
+    elif decision.outcome == "keep":
+        lines = [f"The promoted contract of {name} stays: {decision.reason}"]
+    else:
+        store = shlex.quote(str(Store.of(run.folder)))
+        lines = [
+            f"Not promoted as {name}, for a person to decide: {decision.reason}",
+            f"chaffinch promote {run.name} --name {name} --store {store} promotes it.",
+        ]
+    return GateResult((*lines, *against.lines), needed, entry, against, decision)
 
 
 def compare_with_promoted(

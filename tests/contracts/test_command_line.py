@@ -40,7 +40,7 @@ COMMANDS = {
     "announce": ("DATA", "--name"),
     "automations": ("--webhook",),
     "diff": ("BEFORE", "AFTER", "--store", "--json"),
-    "promote": ("RUN", "--name", "--reason", "--store", "--json"),
+    "promote": ("RUN", "--name", "--gate", "--reason", "--store", "--json"),
     "promoted": ("NAME", "--store", "--json"),
     "rollback": ("NAME", "--reason", "--store", "--json"),
     "methods": ("METHOD", "--json"),

@@ -116,8 +116,11 @@ def test_the_commands_of_a_run_need_no_extra(tmp_path):
     done, codes = commands(("run", *asked, *store), ("runs", *store))
     assert codes == [0, 0], done.stderr
     (folder,) = (tmp_path / "store" / "runs").iterdir()
-    done, codes = commands(("promote", folder.name, *store), ("run", *asked, *store))
-    assert codes == [0, 0], done.stderr
+    by_gate = ("promote", folder.name, "--gate", *store)
+    done, codes = commands(by_gate, ("promote", folder.name, *store), by_gate)
+    assert codes == [5, 0, 0], done.stderr
+    done, codes = commands(("run", *asked, *store))
+    assert codes == [0], done.stderr
     assert "Compared with what is promoted as table:" in done.stderr
 
 

@@ -89,6 +89,49 @@ def test_a_promoted_name_stands_for_the_run_in_use(runs, said):
     assert said("columns", "stands") == said("columns", second.run)
 
 
+def test_promote_by_the_gate_has_an_exit_code_where_a_person_is_needed(tmp_path, monkeypatch):
+    from tests.flows.cli.programs import in_process
+
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    store, found = tmp_path / "store", []
+    for day, n_features in enumerate((3, 4)):
+        causes("x1", "x2", "x3", "x4", seed=day).to_csv(tmp_path / "orders.csv", index=False)
+        found.append(run_of(tmp_path / "orders.csv", store, n_features=n_features))
+    fewer, more = (run.run for run in found)
+
+    def by_gate(run, *options):
+        return in_process("promote", run, "--gate", *options, "--store", str(store))
+
+    ended = by_gate(fewer)
+    why = "nothing was promoted yet, and all later contracts are measured against the first"
+    assert (ended.returncode, ended.stderr) == (5, f"Needs a decision: {why}\n")
+    asked, remedy = ended.stdout.splitlines()
+    assert asked == f"Not promoted as orders, for a person to decide: {why}."
+    assert remedy.startswith(f"chaffinch promote {fewer} --name orders")
+    again = by_gate(fewer, "--json")
+    assert again.returncode == 5
+    assert json.loads(again.stdout) == {
+        "name": "orders", "promotion": None, "difference": None, "damage": "",
+        "decided": asked, "needs_decision": why,
+    }  # fmt: skip
+
+    assert in_process("promote", fewer, "--store", str(store)).returncode == 0
+    better = by_gate(more)
+    assert (better.returncode, better.stderr) == (0, "")
+    assert better.stdout.startswith("Promoted as orders: its loss is lower")
+    assert "Gained: x4. Lost: none." in better.stdout
+    stays = by_gate(more)
+    assert (stays.returncode, stays.stderr) == (0, "")
+    assert stays.stdout.startswith("The promoted contract of orders stays")
+    assert [one.how for one in chaffinch.promotions("orders", store=store)] == [
+        "by hand",
+        "automatic",
+    ]
+    refused = by_gate(more, "--reason", "looked at it")
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("Error: reason is for a promotion by hand but the gate is")
+
+
 def test_bad_input_is_one_line(runs, said):
     for command, message in (
         (("promote", runs[0].run, "--name", ""), "a name must be 1..115 of .* but is ''"),

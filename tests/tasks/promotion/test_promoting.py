@@ -7,6 +7,8 @@ import pytest
 
 import chaffinch
 from chaffinch import InputError, StorageError
+from chaffinch.storage.runs.decisions import needed_decision
+from chaffinch.storage.runs.store import Store
 from chaffinch.tasks.promotion.gate import why_undecided
 from chaffinch.tasks.promotion.promote import against_promoted, kept_run
 from tests.tasks.synthetic_runs import causes, run_of
@@ -188,3 +190,84 @@ def test_what_cannot_be_promoted(runs, store):
     with pytest.raises(StorageError, match=r"selection.json .* has changed since it was written"):
         chaffinch.promote(runs[0].run, store=store)
     assert not (store / "promotions").exists()
+
+
+@pytest.fixture(scope="module")
+def nights(tmp_path_factory):
+    """Two runs on rows of two days that keep three, and all four, of the causes of a target."""
+    folder, found = tmp_path_factory.mktemp("nights"), []
+    for day, n_features in enumerate((3, 4)):
+        causes("x1", "x2", "x3", "x4", seed=day).to_csv(folder / "orders.csv", index=False)
+        found.append(run_of(folder / "orders.csv", folder / "store", n_features=n_features))
+    return found
+
+
+@pytest.fixture
+def store_of_nights(nights, tmp_path):
+    shutil.copytree(nights[0].folder.parents[1], tmp_path / "store")
+    return tmp_path / "store"
+
+
+def open_need(run, store):
+    """Return why a run needs a decision, as its store tells anyone who asks later."""
+    return needed_decision(Store.find(store).existing(run.run))
+
+
+def test_by_the_gate_the_first_contract_is_for_a_person(nights, store_of_nights):
+    first, _ = nights
+    asked = chaffinch.promote(first.run, gate=True, store=store_of_nights)
+    assert asked.promotion is None
+    assert asked.needs_decision.startswith("nothing was promoted yet")
+    assert asked.needs_decision in asked.lines[0]
+    assert open_need(first, store_of_nights) == asked.needs_decision
+    with pytest.raises(InputError, match="nothing was promoted as 'orders'"):
+        chaffinch.promotions("orders", store=store_of_nights)
+    chaffinch.promote(first.run, store=store_of_nights)
+    assert open_need(first, store_of_nights) == ""
+
+
+def test_by_the_gate_a_better_run_is_promoted_once_and_a_worse_one_never(nights, store_of_nights):
+    fewer, more = (run.run for run in nights)
+
+    def by_gate(run):
+        asked = chaffinch.promote(run, gate=True, store=store_of_nights)
+        assert asked.needs_decision == ""
+        return asked
+
+    chaffinch.promote(fewer, store=store_of_nights)
+    better = by_gate(more)
+    history = chaffinch.promotions("orders", store=store_of_nights)
+    assert history[-1] == better.promotion
+    assert [(one.run, one.how) for one in history] == [(fewer, "by hand"), (more, "automatic")]
+    assert better.lines[0] == f"Promoted as orders: {better.promotion.reason}"
+    for asked, why in ((by_gate(more), "the same features"), (by_gate(fewer), "loss is higher")):
+        assert asked.promotion is None
+        assert asked.lines[0].startswith("The promoted contract of orders stays: ")
+        assert why in asked.lines[0]
+    assert chaffinch.promotions("orders", store=store_of_nights) == history
+
+
+def test_by_the_gate_a_better_run_is_for_a_person_after_a_rollback(nights, store_of_nights):
+    fewer, more = nights
+    for run in (fewer, more):
+        chaffinch.promote(run.run, store=store_of_nights)
+    chaffinch.rollback("orders", store=store_of_nights)
+    asked = chaffinch.promote(more.run, gate=True, store=store_of_nights)
+    assert "the last promotion was taken back" in asked.needs_decision
+    assert chaffinch.promoted("orders", store=store_of_nights) == fewer.contract
+
+
+def test_by_the_gate_another_task_is_for_a_person(runs, of_classes, store):
+    chaffinch.promote(runs[0].run, store=store)
+    asked = chaffinch.promote(of_classes.run, gate=True, store=store)
+    assert asked.promotion is None
+    assert "is a regression of 'y' but this run a classification" in asked.needs_decision
+    assert open_need(of_classes, store) == asked.needs_decision
+
+
+@pytest.mark.parametrize("given", [{"reason": "looked at"}, {"mlflow": "shop"}])
+def test_the_gate_takes_nothing_that_a_person_says(runs, store, given):
+    with pytest.raises(InputError, match=f"^{next(iter(given))} is for a promotion by hand but"):
+        chaffinch.promote(runs[0].run, gate=True, store=store, **given)
+    with pytest.raises(InputError, match="a name must be 1"):
+        chaffinch.promote(runs[0].run, "a b", gate=True, store=store)
