@@ -14,6 +14,7 @@ _OPTIONS = {  # that each tool takes
     "openlineage": {"output", "name", "table"},
     "pandera": {"output"},
     "dbt": {"output", "name", "table"},
+    "feast": {"output", "name", "table"},
 }
 
 
@@ -35,12 +36,32 @@ def _exported(
 
         text = to_pandera(run, store=store).to_yaml() or ""
         return text if output is None else _written({output: text})
+    if tool == "feast":
+        from chaffinch.tasks.exports.feast import to_feast
+
+        if table is None:
+            raise InputError("feast needs --table, a feature view, as in --table features.orders")
+        text = to_feast(run, name=name, table=table, store=store)
+        return text if output is None else _written({_module(output, table): text})
     from chaffinch.tasks.exports.dbt import to_dbt
 
     if output is None:
         raise InputError("dbt needs --output, the folder of its models, as in --output models")
     folder, texts = path_from(output, "--output"), to_dbt(run, name=name, table=table, store=store)
     return _written({str(folder / file): text for file, text in texts.items()})
+
+
+def _module(output: str, table: str) -> str:
+    """Return a path for a module that imports a feature view of another module."""
+    path = path_from(output, "--output")
+    if path.suffix != ".py":
+        raise InputError(f"--output must end with .py but is {output}")
+    module = table.split(".")[:-1]
+    if [*path.parent.parts, path.stem][-len(module) :] == module:
+        raise InputError(
+            f"--output must be another file than {output}, which has the feature view {table}"
+        )
+    return output
 
 
 def _written(texts: dict[str, str]) -> str:
@@ -51,24 +72,24 @@ def _written(texts: dict[str, str]) -> str:
     return "\n".join(map(str, files))
 
 
-@click.command(short_help="Export a run to MLflow, OpenLineage, pandera or dbt.")
+@click.command(short_help="Export a run to MLflow, OpenLineage, pandera, dbt or Feast.")
 @click.argument("run")
 @click.option("--to", "tool", type=click.Choice(list(_OPTIONS)), required=True, help="The tool.")
 @click.option(
     "--output",
     metavar="PATH",
-    help="pandera, openlineage: the file to write. dbt: the folder of models.",
+    help="pandera, openlineage, feast: the file to write. dbt: the folder of models.",
 )
 @click.option(
     "--name",
-    help="dbt, openlineage: the data set's name. By default the one that RUN was promoted under, "
-    "or its table's. mlflow: the experiment.",
+    help="dbt, feast, openlineage: the data set's name. By default the one that RUN was promoted "
+    "under, or its table's. mlflow: the experiment.",
 )
 @click.option(
     "--table",
     metavar="NAME",
     help="dbt, openlineage: the table that rows come from, such as shop.orders. By default the "
-    "data set's name.",
+    "data set's name. feast: the feature view with its module, such as features.orders.",
 )
 @store_option
 def export(run: str, tool: str, store: str | Path, **options: str | None) -> None:
@@ -76,7 +97,8 @@ def export(run: str, tool: str, store: str | Path, **options: str | None) -> Non
 
     mlflow: log a run with its model where MLFLOW_TRACKING_URI names, and print its id.
     openlineage: send an event as OPENLINEAGE_URL names, or print it. pandera: print a schema as
-    YAML. dbt: write a model that selects the kept columns, and an exposure.
+    YAML. dbt: write a model that selects the kept columns, and an exposure. feast: print a Python
+    file with a feature service of the kept columns.
 
     RUN is the name of a finished run in the store, a name that it was promoted under, its folder,
     or, for all but mlflow, its selection.json.

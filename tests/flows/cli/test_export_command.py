@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from chaffinch.errors import InputError
-from chaffinch.exports import to_dbt, to_openlineage, to_pandera
+from chaffinch.exports import to_dbt, to_feast, to_openlineage, to_pandera
 from chaffinch.flows.cli.commands import cli
 from chaffinch.tasks.exports.openlineage import as_json
 from tests.tasks.synthetic_runs import causes, run_of
@@ -50,12 +50,30 @@ def test_an_event_is_written(run, tmp_path):
     assert json.loads(path.read_text()) == json.loads(as_json(to_openlineage(run)))
 
 
+def test_a_feature_service_is_printed_or_written(run, tmp_path):
+    options = ("--to", "feast", "--table", "features.orders", "--name", "sales")
+    text = to_feast(run, name="sales", table="features.orders")
+    assert export(run, *options) == f"{text}\n"
+    path = tmp_path / "sales.py"
+    assert export(run, *options, "--output", path) == f"{path}\n"
+    assert path.read_text() == text
+
+
+@pytest.mark.parametrize("file", ["features.py", "folder/features.py", "service.txt"])
+def test_a_feature_service_is_a_module_of_its_own(file, run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=r"--output must (be another file than|end with \.py)"):
+        export(run, "--to", "feast", "--table", "features.orders", "--output", file)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (("--to", "mlflow", "--output", "x"), "--output is for --to .* but this is --to mlflow"),
         (("--to", "pandera", "--name", "x"), "--name is for .* but this is --to pandera"),
         (("--to", "dbt"), "dbt needs --output"),
+        (("--to", "feast"), "feast needs --table"),
     ],
 )
 def test_options_of_other_tools_are_refused(words, message, run):
