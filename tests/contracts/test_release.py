@@ -3,7 +3,6 @@
 import email
 import os
 import re
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -14,25 +13,14 @@ from pathlib import Path
 import pytest
 
 import chaffinch
+from tests.distributions import ROOT, build
 
 pytestmark = pytest.mark.e2e
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    """Build both from the tracked files of the repository; return their folder."""
-    copy = tmp_path_factory.mktemp("checkout")
-    tracked = subprocess.check_output(["git", "ls-files", "-z"], cwd=ROOT, text=True)
-    for name in filter(None, tracked.split("\0")):
-        (copy / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(ROOT / name, copy / name, follow_symlinks=False)
-    folder = tmp_path_factory.mktemp("built")
-    for kind in ("sdist", "wheel"):
-        build = f"from setuptools import build_meta; build_meta.build_{kind}({str(folder)!r})"
-        subprocess.run([sys.executable, "-c", build], cwd=copy, check=True, capture_output=True)
-    return folder
+    return build(tmp_path_factory.mktemp("built"), "sdist", "wheel")
 
 
 def names_and_links(path):
