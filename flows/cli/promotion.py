@@ -81,19 +81,20 @@ def promote(
     from chaffinch.tasks.promotion.gate import rests_on_leaks
     from chaffinch.tasks.promotion.promote import (
         against_promoted,
-        check_gate_alone,
         default_name,
         kept_run,
+        pass_gate,
         promote_by,
-        promote_by_gate,
     )
     from chaffinch.tasks.results.result import load_result
     from chaffinch.tasks.settings.execution import PromotionSettings
 
     if gate:
-        check_gate_alone(reason, mlflow)
+        for option, value in {"--reason": reason, "--mlflow": mlflow}.items():
+            if value:
+                raise InputError(f"{option} is for a promotion by hand; leave it out, or --gate")
         settings = PromotionSettings(name=name)
-        gated = promote_by_gate(kept_run(run, store), settings, owes_event=is_configured())
+        gated = pass_gate(kept_run(run, store), settings, owes_event=is_configured())
         need = {"decided": gated.lines[0], "needs_decision": gated.needs_decision or None}
         content = _as_json(gated.against, gated.promotion) | need
         _show(gated.lines, content, as_json=as_json)

@@ -39,7 +39,7 @@ from chaffinch.tasks.promotion.promote import (
     default_name,
     in_use,
     note_need,
-    promote_by_gate,
+    pass_gate,
     promote_compared,
     why_needed,
 )
@@ -116,7 +116,7 @@ def _concluded(
         return need, ""
     name = promotion.name or default_name(run)
     _send_events(name, run)  # events of a promotion that was killed
-    gated = promote_by_gate(run, promotion, compare=as_task(against_promoted), owes_event=True)
+    gated = pass_gate(run, promotion, compare=as_task(against_promoted), owes_event=True)
     if gated.promotion is not None:
         _send_events(name, run)
     against, undecided = gated.against, gated.needs_decision
@@ -134,8 +134,9 @@ def _concluded(
             )
             if is_done := entry is not None:
                 _send_events(name, run)
-        elif in_use(run, name):  # a person promoted it meanwhile by the command line
-            answered, is_answered = IN_USE.format(name), True
+        elif in_use(run, name):  # a person promoted it meanwhile, perhaps in another flow run
+            later = f" {answered}" if is_answered else ""
+            answered, is_answered = f"{IN_USE.format(name)}{later}", True
         publish_again(verdict, result, [*_logged([answered]), *against.lines])
         if is_answered:
             return (undecided, answered.rstrip(".")) if is_done else (answered.rstrip("."), "")

@@ -25,6 +25,7 @@ from .tasks.comparing.settings import ComparisonSettings as ComparisonSettings
 from .tasks.data.lag_features import with_history as with_history
 from .tasks.promotion.difference import difference as difference
 from .tasks.promotion.promote import promote as promote
+from .tasks.promotion.promote import promote_by_gate as promote_by_gate
 from .tasks.promotion.promote import promoted as promoted
 from .tasks.promotion.promote import promotions as promotions
 from .tasks.promotion.promote import rollback as rollback

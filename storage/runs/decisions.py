@@ -22,11 +22,18 @@ _FILE = "decision.json"
 def note_decision(run: Run, name: str | None, reason: str, answer: str = "") -> None:
     """Note why a run needs a decision on what is promoted under a name, or that it needs none.
 
-    `answer` is that of the person who decided, if one has.
+    `answer` is that of the person who decided, if one has. A decision that was made stays noted,
+    and a second answer is added to the first: two flow runs of one run may ask.
     """
+    answered = ""
+    with suppress(StorageError):  # of a damaged note, which is replaced
+        answered = earlier.answer if (earlier := noted_decision(run)) is not None else ""
     if not reason:
-        remove_file(run.folder / _FILE)
+        if not answered:
+            remove_file(run.folder / _FILE)
         return
+    if answer and answered not in ("", answer):
+        answer = f"{answered}; {answer}"
     note = {"format_version": FORMAT_VERSION, "name": name, "reason": reason, "noted": now()}
     write_file(run.folder / _FILE, to_json(note | ({"answer": answer} if answer else {})))
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, overload
 
 from chaffinch.errors import InputError, StorageError
 from chaffinch.storage.runs.decisions import note_decision
@@ -95,39 +94,14 @@ class GateResult:
         return self.decision is not None and self.decision.outcome == "wait"
 
 
-@overload
 def promote(
     run: SelectionResult | str,
     name: str | None = None,
     *,
     reason: str = "",
-    gate: Literal[False] = False,
     mlflow: str | None = None,
     store: str | Path = STORE,
-) -> Promotion: ...
-
-
-@overload
-def promote(
-    run: SelectionResult | str,
-    name: str | None = None,
-    *,
-    reason: str = "",
-    gate: Literal[True],
-    mlflow: str | None = None,
-    store: str | Path = STORE,
-) -> GateResult: ...
-
-
-def promote(
-    run: SelectionResult | str,
-    name: str | None = None,
-    *,
-    reason: str = "",
-    gate: bool = False,
-    mlflow: str | None = None,
-    store: str | Path = STORE,
-) -> Promotion | GateResult:
+) -> Promotion:
     """Make the contract of a run the one in use for its data set.
 
     Parameters
@@ -137,50 +111,74 @@ def promote(
     name : str, optional
         Name of the data set; by default that of the run's table, without its ending.
     reason : str
-        Reason, for the history; not with `gate`.
-    gate : bool
-        Whether the run is promoted only where the gate of nightly flows lets it. By default a
-        person has decided, and no gate is asked.
+        Reason, for the history.
     mlflow : str, optional
         Registered model of MLflow, such as ``"shop"``, and its alias, by default
         ``"shop@promoted"``, which from now on names the version with the contract in use.
-        ``"none"`` ends that. Not with `gate`.
+        ``"none"`` ends that.
     store : path or address
         Where the name of a run is looked up.
 
     Returns
     -------
-    Promotion or GateResult
-        The new entry of the history. With `gate` what was decided: `promotion` is the entry, or
-        None if the run is not promoted; `needs_decision` is why a person has to decide, empty if
-        none has; and `lines` say both in words.
+    Promotion
+        The new entry of the history.
 
     Raises
     ------
     InputError
         If there is no such run, it is not finished or has no folder, its table has no name and none
-        is given, or the contract promoted under that name has another target or task, which with
-        `gate` needs a decision.
+        is given, or the contract promoted under that name has another target or task.
     StorageError
         If the run or the history is damaged.
 
     Notes
     -----
-    If the file of the promoted contract is missing or was changed, a promotion repairs it. If the
-    alias cannot be moved, a UserWarning says why, and the next promotion or rollback of the data
-    set moves it.
+    A person has decided, so no gate is asked: `promote_by_gate` asks it. If the file of the
+    promoted contract is missing or was changed, this repairs it. If the alias cannot be moved, a
+    UserWarning says why, and the next promotion or rollback of the data set moves it.
     """
-    if gate:
-        check_gate_alone(reason, mlflow)
-        kept = kept_run(run, store)
-        gated = promote_by_gate(kept, PromotionSettings(name=name))
-        _move_alias(_histories_of(kept), gated.against.name)
-        return gated
     kept = kept_run(run, store)
     name = default_name(kept) if name is None else name
     entry = promote_by(kept, name, "by hand", reason, mlflow=mlflow)
     _move_alias(_histories_of(kept), name)
     return entry
+
+
+def promote_by_gate(
+    run: SelectionResult | str, name: str | None = None, *, store: str | Path = STORE
+) -> GateResult:
+    """Promote a run only where the gate of nightly flows lets it.
+
+    Parameters
+    ----------
+    run, name, store
+        See `promote`.
+
+    Returns
+    -------
+    GateResult
+        What was decided: `promotion` is the new entry of the history, or None if the run is not
+        promoted; `needs_decision` is why a person has to decide, empty if none has; `lines` say
+        both in words.
+
+    Raises
+    ------
+    InputError
+        If there is no such run, it is not finished or has no folder, or its table has no name and
+        none is given.
+    StorageError
+        If the run or the history is damaged.
+
+    Notes
+    -----
+    A run with another target or task than the promoted contract is for a person. A run that is put
+    through the gate twice is promoted once.
+    """
+    kept = kept_run(run, store)
+    gated = pass_gate(kept, PromotionSettings(name=name))
+    _move_alias(_histories_of(kept), gated.against.name)
+    return gated
 
 
 def promoted(name: str, *, store: str | Path = STORE) -> FeatureContract:
@@ -296,15 +294,6 @@ def promote_by(
     )
 
 
-def check_gate_alone(reason: str, mlflow: str | None) -> None:
-    """Refuse what only a promotion by hand takes."""
-    for option, value in {"reason": reason, "mlflow": mlflow}.items():
-        if value:
-            raise InputError(
-                f"{option} is for a promotion by hand but the gate is asked; leave out one of them"
-            )
-
-
 def promote_compared(
     run: Run, against: AgainstPromoted, how: How, reason: str, *, owes_event: bool = False
 ) -> tuple[str, Promotion | None]:
@@ -348,7 +337,7 @@ def against_promoted(run: Run, name: str, confidence: float = CONFIDENCE) -> Aga
     return AgainstPromoted(name, history, difference)
 
 
-def promote_by_gate(
+def pass_gate(
     run: Run,
     settings: PromotionSettings,
     *,

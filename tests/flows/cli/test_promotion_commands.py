@@ -129,7 +129,7 @@ def test_promote_by_the_gate_has_an_exit_code_where_a_person_is_needed(tmp_path,
     ]
     refused = by_gate(more, "--reason", "looked at it")
     assert refused.returncode == 2
-    assert refused.stderr.startswith("Error: reason is for a promotion by hand but the gate is")
+    assert refused.stderr.startswith("Error: --reason is for a promotion by hand; leave it out")
 
 
 def test_bad_input_is_one_line(runs, said):

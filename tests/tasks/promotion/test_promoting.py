@@ -215,7 +215,7 @@ def open_need(run, store):
 
 def test_by_the_gate_the_first_contract_is_for_a_person(nights, store_of_nights):
     first, _ = nights
-    asked = chaffinch.promote(first.run, gate=True, store=store_of_nights)
+    asked = chaffinch.promote_by_gate(first.run, store=store_of_nights)
     assert asked.promotion is None
     assert asked.needs_decision.startswith("nothing was promoted yet")
     assert asked.needs_decision in asked.lines[0]
@@ -230,7 +230,7 @@ def test_by_the_gate_a_better_run_is_promoted_once_and_a_worse_one_never(nights,
     fewer, more = (run.run for run in nights)
 
     def by_gate(run):
-        asked = chaffinch.promote(run, gate=True, store=store_of_nights)
+        asked = chaffinch.promote_by_gate(run, store=store_of_nights)
         assert asked.needs_decision == ""
         return asked
 
@@ -252,22 +252,19 @@ def test_by_the_gate_a_better_run_is_for_a_person_after_a_rollback(nights, store
     for run in (fewer, more):
         chaffinch.promote(run.run, store=store_of_nights)
     chaffinch.rollback("orders", store=store_of_nights)
-    asked = chaffinch.promote(more.run, gate=True, store=store_of_nights)
+    asked = chaffinch.promote_by_gate(more.run, store=store_of_nights)
     assert "the last promotion was taken back" in asked.needs_decision
     assert chaffinch.promoted("orders", store=store_of_nights) == fewer.contract
 
 
 def test_by_the_gate_another_task_is_for_a_person(runs, of_classes, store):
     chaffinch.promote(runs[0].run, store=store)
-    asked = chaffinch.promote(of_classes.run, gate=True, store=store)
+    asked = chaffinch.promote_by_gate(of_classes.run, store=store)
     assert asked.promotion is None
     assert "is a regression of 'y' but this run a classification" in asked.needs_decision
     assert open_need(of_classes, store) == asked.needs_decision
 
 
-@pytest.mark.parametrize("given", [{"reason": "looked at"}, {"mlflow": "shop"}])
-def test_the_gate_takes_nothing_that_a_person_says(runs, store, given):
-    with pytest.raises(InputError, match=f"^{next(iter(given))} is for a promotion by hand but"):
-        chaffinch.promote(runs[0].run, gate=True, store=store, **given)
+def test_the_gate_refuses_what_is_no_name(runs, store):
     with pytest.raises(InputError, match="a name must be 1"):
-        chaffinch.promote(runs[0].run, "a b", gate=True, store=store)
+        chaffinch.promote_by_gate(runs[0].run, "a b", store=store)

@@ -12,7 +12,7 @@ from sklearn.datasets import load_iris
 import chaffinch
 from chaffinch import InputError
 from chaffinch.flows.cli.commands import cli
-from chaffinch.storage.runs.decisions import needed_decision, note_decision
+from chaffinch.storage.runs.decisions import needed_decision, note_decision, noted_decision
 from chaffinch.storage.runs.store import Store
 from chaffinch.storage.sources import source_of
 from chaffinch.tasks.pipeline.run import select_features
@@ -96,11 +96,15 @@ def test_a_decision_that_a_person_answered_is_kept_with_the_answer(tmp_path) -> 
     run = night(store, 0, [0], decision="a column is gone")
     assert needed_decision(run) == "a column is gone"
     note_decision(run, "shop", "a column is gone", "Not promoted as shop: it comes back")
+    note_decision(run, "shop", "")  # started again, where nothing is to be decided
     assert needed_decision(run) == ""
     tables = Page(render_history(history_of(store))).tables
     assert not [name for name in tables if name.startswith("Open")]
     (made,) = tables["Decisions that were made (1)"][1:]
     assert made[1] == "a column is gone; answered: Not promoted as shop: it comes back"
+    note_decision(run, "shop", "a column is gone", "Promoted as shop")  # of a second flow run
+    needed = noted_decision(run)
+    assert needed.answer == "Not promoted as shop: it comes back; Promoted as shop"
 
 
 def test_an_unfinished_run_is_open_until_a_newer_one_of_its_data_set_has_finished(tmp_path) -> None:
