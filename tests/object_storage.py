@@ -54,6 +54,16 @@ class ObjectStorage:
         fs.copy_files(str(path), f"shop/{at}", fs.LocalFileSystem(), self.files)
         return f"s3://shop/{at}"
 
+    def below(self, address: str) -> dict[str, bytes]:
+        """Return the content of every object below an address, by its name there."""
+        place = address.removeprefix("s3://")
+        below = fs.FileSelector(place, recursive=True, allow_not_found=True)
+        return {
+            info.path[len(place) + 1 :]: self.files.open_input_file(info.path).read()
+            for info in self.files.get_file_info(below)
+            if info.is_file
+        }
+
     def n_read(self, at: str) -> int:
         """Return how often an object of the bucket has been read, be it in part."""
         return self.log.read_text().count(f"GET /shop/{at} ")

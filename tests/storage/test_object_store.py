@@ -20,7 +20,6 @@ import numpy as np
 import obstore
 import pandas as pd
 import pytest
-from pyarrow import fs
 from sklearn.datasets import load_breast_cancer
 
 import chaffinch
@@ -68,17 +67,6 @@ def on_disk(tmp_path_factory: pytest.TempPathFactory, undrawn: None) -> Path:
     return folder / "store"
 
 
-def objects_of(s3: ObjectStorage, address: str) -> dict[str, bytes]:
-    """Return the content of every object by its name, leases among them."""
-    place = address.removeprefix("s3://")
-    infos = s3.files.get_file_info(fs.FileSelector(place, recursive=True, allow_not_found=True))
-    return {
-        info.path[len(place) + 1 :]: s3.files.open_input_file(info.path).read()
-        for info in infos
-        if info.is_file
-    }
-
-
 def put(s3: ObjectStorage, address: str, name: str, content: bytes) -> None:
     with s3.files.open_output_stream(f"{address.removeprefix('s3://')}/{name}") as stream:
         stream.write(content)
@@ -92,7 +80,7 @@ def test_a_run_leaves_in_the_bucket_what_it_leaves_on_disk(
     s3: ObjectStorage, address: str, on_disk: Path
 ) -> None:
     result = chaffinch.select(TABLE, "target", store=address, **QUICK)
-    objects = {name: content for name, content in objects_of(s3, address).items() if is_data(name)}
+    objects = {name: content for name, content in s3.below(address).items() if is_data(name)}
     files = {str(p.relative_to(on_disk)): p.read_bytes() for p in on_disk.rglob("*") if p.is_file()}
     files = {name: content for name, content in files.items() if is_data(name)}
     assert objects.keys() == files.keys()
@@ -131,7 +119,7 @@ def test_another_machine_reads_all_that_was_kept(
 
 def test_what_is_in_the_cache_is_not_read_again(s3: ObjectStorage, address: str) -> None:
     result = chaffinch.select(TABLE, "target", store=address, **QUICK)
-    (table,) = (name for name in objects_of(s3, address) if name.endswith("table.parquet"))
+    (table,) = (name for name in s3.below(address) if name.endswith("table.parquet"))
     at = f"{address.removeprefix('s3://shop/')}/{table}"
     before = s3.n_read(at)
     assert chaffinch.select(TABLE, "target", store=address, **QUICK).contract == result.contract
@@ -160,7 +148,7 @@ def program(code: str, *words: str, cache: Path) -> subprocess.Popen[str]:
 
 
 def manifests(s3: ObjectStorage, address: str) -> dict[str, bytes]:
-    return {name: c for name, c in objects_of(s3, address).items() if "/stages/" in name}
+    return {name: c for name, c in s3.below(address).items() if "/stages/" in name}
 
 
 @pytest.mark.e2e
@@ -193,7 +181,7 @@ pipeline.choose_mask = killed
     after = manifests(s3, address)
     assert {name: after[name] for name in done} == done
     contract = next(on_disk.glob("runs/*/selection.json")).read_bytes()
-    assert objects_of(s3, address)[f"runs/{result.run}/selection.json"] == contract
+    assert s3.below(address)[f"runs/{result.run}/selection.json"] == contract
 
 
 @pytest.mark.e2e
@@ -218,7 +206,7 @@ def test_killed_at_random_moments_it_ends_in_the_same_contract(
     machine()
     result = chaffinch.select(TABLE, "target", store=address, **QUICK)
     contract = next(on_disk.glob("runs/*/selection.json")).read_bytes()
-    assert objects_of(s3, address)[f"runs/{result.run}/selection.json"] == contract
+    assert s3.below(address)[f"runs/{result.run}/selection.json"] == contract
     assert chaffinch.load_run(result.run, store=address).contract == result.contract
 
 
@@ -369,7 +357,7 @@ def damaged_in_turn(
 ) -> Iterator[tuple[str, bytes]]:
     """Damage one object after the other, and give its name and whole content; then mend it."""
     make = DAMAGES[damage]
-    for name, content in objects_of(s3, address).items():
+    for name, content in s3.below(address).items():
         if not is_data(name) or name.startswith("datasets") != datasets:
             continue
         if make is None:
@@ -415,7 +403,7 @@ def test_a_damaged_dataset_is_a_line_or_is_made_again(
         machine()
         chaffinch.select(TABLE, "target", store=address, **QUICK)
         assert chaffinch.load_run(result.run, store=address).contract == result.contract
-        assert objects_of(s3, address)[name] == content
+        assert s3.below(address)[name] == content
 
 
 def promote(store: Store, run: str) -> None:
@@ -503,7 +491,7 @@ def test_no_bucket_and_no_store(s3: ObjectStorage, address: str) -> None:
         Store.open("s3://nowhere/store")
     with pytest.raises(InputError, match=f"there is no store at {address}; name the one that"):
         chaffinch.promoted("orders", store=address)
-    assert objects_of(s3, address) == {}
+    assert s3.below(address) == {}
 
 
 @pytest.mark.e2e
@@ -534,6 +522,6 @@ def test_the_commands_take_its_address(
     options = ("--methods", "anova_f", "--models", "linear", "--seeds", "1", "--quiet")
     said("compare", "cancer.csv", "--target", "target", *options)
     assert "Kept 3 of 30" in said("show", run["run"])
-    names = [name.split("/") for name in objects_of(s3, address)]
+    names = [name.split("/") for name in s3.below(address)]
     (compared,) = {name[1] for name in names if name[0] == "comparisons"}
     assert "anova_f" in said("show", compared)

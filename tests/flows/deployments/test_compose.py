@@ -1,6 +1,7 @@
 """compose.yaml by itself: order, health, volumes, memory, and what is let out of the machine."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -79,6 +80,19 @@ def test_what_must_outlive_a_container_is_in_a_volume_of_a_name():
     assert all((FOLDER / path).exists() for path in own)
 
 
+@pytest.mark.parametrize("name", ["serve", "worker", "dask-worker"])
+def test_a_store_in_the_storage_has_its_cache_on_a_disk(name):
+    service = SERVICES[name]
+    volumes = [volume.split(":")[1] for volume in service["volumes"]]
+    assert str(Path(service["environment"]["CHAFFINCH_CACHE"]).parent) in volumes
+
+
+def test_of_several_writes_on_one_condition_the_storage_takes_one():
+    """A store needs it, and versitygw has it from 1.8.0 on."""
+    version = re.search(r"/versitygw:v(\d+)\.(\d+)\.", SERVICES["s3"]["image"])
+    assert tuple(map(int, version.groups())) >= (1, 8)
+
+
 def test_dask_ends_a_worker_before_the_machine_would():
     worker = SERVICES["dask-worker"]
     own = worker["command"][worker["command"].index("--memory-limit") + 1]
@@ -114,14 +128,15 @@ def test_only_the_flows_reach_dask_and_only_the_server_its_database():
         for one in SERVICES
     }
     assert met["dask-scheduler"] == {"dask-worker", "serve", "worker"}
-    assert met["dask-worker"] == {"dask-scheduler", "serve", "worker"}
+    assert met["dask-worker"] == {"dask-scheduler", "serve", "worker", "s3"}
     assert met["postgres"] == {"prefect"}
-    assert met["s3"] == {"bucket", "serve", "worker"}
+    assert met["s3"] == {"bucket", "serve", "worker", "dask-worker"}
     assert met["s3-owner"] == set()
     for service in compose_services():
         assert {host for host, _ in asked_of(service)} <= met[service.name]
     closed = {name for name, how in WHOLE["networks"].items() if how == {"internal": True}}
-    assert closed == {"database", "dask"}
+    assert closed == {"database", "dask", "rows"}
+    assert networks["dask-worker"] <= closed
 
 
 def test_every_value_that_is_asked_for_is_in_the_example_and_must_be_set():
@@ -131,7 +146,7 @@ def test_every_value_that_is_asked_for_is_in_the_example_and_must_be_set():
     example = (FOLDER / "env.example").read_text()
     offered = dict(re.findall(r"^(\w+)=(.*)$", example, re.MULTILINE))
     assert {name for name, _ in asked} == set(offered)
-    assert {k for k, v in offered.items() if v} == {"TABLE", "TARGET"}
+    assert {k for k, v in offered.items() if v} == {"TABLE", "TARGET", "STORE"}
 
 
 def test_the_file_of_secrets_is_never_committed():

@@ -1,6 +1,7 @@
 """The Kubernetes manifests by themselves: names that must agree, rights, resources, probes."""
 
 import re
+from pathlib import Path
 
 import pytest
 import yaml
@@ -108,6 +109,22 @@ def test_what_has_a_volume_is_never_there_twice(deployment):
         assert deployment["spec"]["strategy"] == {"type": "Recreate"}
 
 
+@pytest.mark.parametrize("name", ["serve", "dask-worker"])
+def test_what_reads_the_store_has_its_address_keys_and_a_cache_on_a_disk(name):
+    (pod,) = (pod_of(one) for one in DEPLOYMENTS if one["metadata"]["name"] == name)
+    (container,) = pod["containers"]
+    (generated,) = KUSTOMIZATION["configMapGenerator"]
+    assert container["envFrom"] == [{"configMapRef": {"name": generated["name"]}}]
+    given = {literal.partition("=")[0] for literal in generated["literals"]}
+    assert given >= {"STORE", "AWS_ENDPOINT_URL", "AWS_DEFAULT_REGION"}
+    environment = {entry["name"]: entry for entry in container["env"]}
+    for key in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        assert environment[key]["valueFrom"]["secretKeyRef"]["key"] == key
+    cache = Path(environment["CHAFFINCH_CACHE"]["value"])
+    mounted = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
+    assert {"name": mounted[str(cache.parent)], "emptyDir": {}} in pod["volumes"]
+
+
 def test_every_secret_and_setting_that_is_referred_to_is_one_that_is_given():
     offered = re.findall(r"^(\w+)=", (FOLDER / "env.example").read_text(), re.MULTILINE)
     entries = [e for one in DEPLOYMENTS for e in pod_of(one)["containers"][0].get("env", [])]
@@ -119,7 +136,6 @@ def test_every_secret_and_setting_that_is_referred_to_is_one_that_is_given():
     (serve,) = (
         pod_of(one)["containers"][0] for one in DEPLOYMENTS if one["metadata"]["name"] == "serve"
     )
-    assert serve["envFrom"] == [{"configMapRef": {"name": generated["name"]}}]
     assert {word[2:-1] for word in serve["command"] if word.startswith("$(")} <= given
 
 
@@ -186,13 +202,17 @@ def test_pods_reach_only_what_they_ask():
         assert {(service.name, *asked) for asked in asked_of(service)} <= reached
 
 
-def test_whatever_is_not_named_is_neither_let_in_nor_out_and_only_the_flows_reach_the_world():
+def test_whatever_is_not_named_is_neither_let_in_nor_out_and_two_pods_reach_the_world():
     nothing = {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
     assert nothing in POLICIES
+    world = {}
     for policy in POLICIES:
         rules = [*policy.get("ingress", []), *policy.get("egress", [])]
         peers = [peer for rule in rules for peer in rule.get("from", rule.get("to"))]
         assert all(peers)
-        if any("ipBlock" in peer for peer in peers):
-            assert policy["podSelector"] == {"matchLabels": {"app": "serve"}}
-            assert policy["policyTypes"] == ["Egress"]
+        assert not [p for rule in policy.get("ingress", []) for p in rule["from"] if "ipBlock" in p]
+        for rule in policy.get("egress", []):
+            if any("ipBlock" in peer for peer in rule["to"]):
+                ports = {port["port"] for port in rule["ports"]}
+                world[policy["podSelector"]["matchLabels"]["app"]] = ports
+    assert world == {"serve": {443, 5432}, "dask-worker": {443}}

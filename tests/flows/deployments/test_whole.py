@@ -1,11 +1,14 @@
 """The services of compose.yaml, started as programs of this machine by the same commands.
 
 Only names of other services, ports and folders are put in place of those inside of containers;
-PostgreSQL and the storage are those of the tests. A table goes from s3:// through Dask's workers.
+PostgreSQL and the storage are those of the tests. Each program has a volume of its own, so that
+only the storage has files for several.
 """
 
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,8 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
+import chaffinch
+from chaffinch.storage.sources import source_of
+from chaffinch.tasks.pipeline.run import select_features
 from tests.flows.cli.programs import (
     AUTH,
     CHAFFINCH,
@@ -39,6 +46,13 @@ PROGRAMS = {
     "dask": (sys.executable, "-m", "dask"),
     "python": (sys.executable,),
 }
+STORE = "s3://tables/store"
+OWN_VOLUME = "/proc/self/cwd"  # as in containers, one path is another folder for each program
+# How rows of a table larger than memory are held, however few they are.
+IN_FILES = """
+from chaffinch.tasks.pipeline import memory
+memory.SHARE_IN_MEMORY = 0.0
+"""
 SECONDS = 120  # as long as each may take to be well in compose.yaml
 
 
@@ -80,14 +94,22 @@ class Machine:
         }
         return {**environment(self.folder), **image, **ours, **mine}
 
+    def volume(self, log: str) -> Path:
+        """Return the folder of the log's service that is its /srv/chaffinch."""
+        return self.folder / "volumes" / log
+
     @contextmanager
-    def runs(self, name: str, log: str | None = None) -> Iterator[subprocess.Popen[str]]:
-        """Start a service, and give it once it says that it is well."""
+    def runs(
+        self, name: str, log: str | None = None, **variables: str
+    ) -> Iterator[subprocess.Popen[str]]:
+        """Start a service with an empty volume, and give it once it says that it is well."""
         service = SERVICES[name]
         more = {"8080": str(free_port()), "8788": str(free_port())}
-        env = self.environment(service, more)
-        path = self.folder / f"{log or name}.log"
-        with started(*self.command(service.command, more), env=env, log=path) as program:
+        env = {**self.environment(service, more), **variables}
+        path, volume = self.folder / f"{log or name}.log", self.volume(log or name)
+        volume.mkdir(parents=True)
+        command = self.command(service.command, more)
+        with started(*command, env=env, log=path, cwd=volume) as program:
             (check,) = service.checks
             asked = self.command(check, more)
 
@@ -113,6 +135,8 @@ def machine(
     table: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Machine:
+    if not Path(OWN_VOLUME).exists():
+        pytest.skip("there is no /proc/self/cwd")
     folder = tmp_path_factory.mktemp("whole")
     prefect, dask = free_port(), free_port()
     values = {
@@ -122,12 +146,13 @@ def machine(
         "AWS_SECRET_ACCESS_KEY": objects.secret,
         "TABLE": "s3://tables/harvest.csv",
         "TARGET": "yield",
+        "STORE": STORE,
     }
     places = {
         "http://prefect:4200": f"http://127.0.0.1:{prefect}",
         "tcp://dask-scheduler:8786": f"tcp://127.0.0.1:{dask}",
         "http://s3:7070": objects.endpoint,
-        "/srv/chaffinch": str(folder / "srv"),
+        "/srv/chaffinch": OWN_VOLUME,
         "/srv/prefect": str(folder / "prefect"),
         "0.0.0.0": "127.0.0.1",  # noqa: S104
         "5432": str(postgres_server.port),
@@ -167,23 +192,67 @@ def finished(server: Server, deployment: dict[str, Any], **parameters: Any) -> d
     return server.ended(server.accepted(deployment["id"], parameters)["id"])
 
 
-def test_the_flows_are_served_and_a_table_goes_from_the_storage_through_the_workers(
-    up, machine, small
+def test_a_served_run_is_killed_and_continues_elsewhere_and_workers_read_its_rows_from_the_storage(
+    up, machine, table, small, s3, tmp_path, monkeypatch
 ):
-    with machine.runs("serve"):
+    alone = select_features(
+        source_of(table),
+        chaffinch.SelectionSettings(**small),
+        chaffinch.ExecutionSettings(store=tmp_path / "store", cluster="none"),
+    )
+    expected = (alone.folder / "selection.json").read_bytes()
+    monkeypatch.setenv("CHAFFINCH_CACHE", str(tmp_path / "of-a-person"))
+    noise = chaffinch.select(
+        str(table), "yield", method="anova_f", n_features=1, keep=["noise_a"], store=STORE,
+        model=chaffinch.ModelSettings(**small["model"]),
+    )  # fmt: skip
+    chaffinch.promote(noise)
+    asked = {"settings": small, "promotion": {"most_changed": 1}}
+
+    def manifests() -> dict[str, bytes]:
+        return {at: c for at, c in s3.below(STORE).items() if re.search("gbmo.*/stages/", at)}
+
+    (tmp_path / "sitecustomize.py").write_text(IN_FILES)
+    variables = {"PYTHONPATH": str(tmp_path), "CHAFFINCH_LEASE_SECONDS": "5"}
+    with machine.runs("serve", **variables) as program:
         deployed = eventually(lambda: up.deployments("harvest"))
         assert set(deployed) == names_of("harvest")
         on_demand = deployed["feature_selection/select-on-demand"]
         assert on_demand["parameters"]["data"] == "s3://tables/harvest.csv"
-        assert (
-            on_demand["parameters"]["execution"]["cluster"]
-            == machine.places["tcp://dask-scheduler:8786"]
-        )
-        run = finished(up, on_demand, settings=small)
+        execution = on_demand["parameters"]["execution"]
+        assert execution["cluster"] == machine.places["tcp://dask-scheduler:8786"]
+        assert execution["store"] == STORE
+        up.accepted(on_demand["id"], asked)
+        eventually(manifests)
+        os.killpg(program.pid, signal.SIGKILL)
+    done = manifests()
+
+    with machine.runs("serve", "serve-elsewhere", **variables):
+        run = finished(up, on_demand, **asked)
         assert run["state_type"] == "COMPLETED", run["state"]["message"]
         assert {"chaffinch", "chaffinch.dataset.harvest"} <= set(run["tags"])
-    found = list((machine.folder / "srv" / "store" / "runs").glob("harvest-*/selection.json"))
-    assert len(found) == 1
+        assert manifests().items() >= done.items(), "a finished stage was repeated"
+        kept = s3.below(STORE)
+        (name,) = {at.split("/")[1] for at in manifests()}
+        assert kept[f"runs/{name}/selection.json"] == expected
+        report = httpx.get(f"http://127.0.0.1:4280/runs/{name}/report.html").content
+        assert report == kept[f"runs/{name}/report.html"]
+
+    (dataset,) = {at for at in kept if at.endswith("/table.parquet")}
+    volumes = [machine.volume(f"dask-worker-{number}") for number in (1, 2)]
+    fetched = [path for volume in volumes for path in volume.glob(f"cache/stores/*/{dataset}")]
+    assert fetched, "rows were sent"
+    assert all(path.read_bytes() == kept[dataset] for path in fetched)
+
+    monkeypatch.setenv("CHAFFINCH_CACHE", str(tmp_path / "of-an-etl-job"))
+    entry = chaffinch.promotions("harvest", store=STORE)[-1]
+    assert (entry.run, entry.how) == (name, "automatic")
+    contract = chaffinch.promoted("harvest", store=STORE)
+    assert contract.features == ["first", "second"]
+    loaded = chaffinch.load_run(name, store=STORE)
+    assert loaded.contract == contract
+    assert loaded.report(tmp_path / "report.html").read_bytes() == report
+
     log = (machine.folder / "dask-scheduler.log").read_text()
     assert log.count("Register worker") == 2
     assert "Receive client connection" in log
