@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -108,7 +108,7 @@ class Dataset:
         try:
             manifest = read_json(path / _MANIFEST, _FIELDS)
             whole = manifest["hash"] == hash
-            whole = whole and manifest["files"].get(_TABLE) == sha256_of_file(path / _TABLE)
+            whole = whole and manifest["files"].get(_TABLE) == _sha256_of_table(path)
         except FileNotFoundError as error:
             raise StorageError(
                 f"dataset {hash[:16]} is not in {shown(folder)}; select again with this store"
@@ -159,20 +159,21 @@ class Dataset:
     @contextmanager
     def _open_table(self) -> Iterator[pa.parquet.ParquetFile]:
         """Open the file of the table; StorageError where it is damaged or missing."""
-        path = self.file.here()
+        # pre_buffer would also hold the whole file, without gain for a local file
+        opened = partial(
+            pa.parquet.ParquetFile,
+            pre_buffer=False,
+            buffer_size=_READ_AHEAD,
+            page_checksum_verification=True,
+        )
+        folder = self.file.here().parent
         try:
-            # pre_buffer would also hold the whole file, without gain for a local file
-            with pa.parquet.ParquetFile(
-                path,
-                pre_buffer=False,
-                buffer_size=_READ_AHEAD,
-                page_checksum_verification=True,
-            ) as file:
+            with self.file.use(opened) as file:
                 yield file
         except (pa.ArrowException, OSError) as error:
             raise_if_out_of_memory(error)
             raise StorageError(
-                f"dataset {path.parent} is damaged: {error}; run on its source again"
+                f"dataset {folder} is damaged: {error}; run on its source again"
             ) from error
 
     @property
@@ -428,6 +429,14 @@ def _remove(names: Collection[str], columns: MutableMapping[str, pa.ChunkedArray
 def _in_one_chunk(column: pa.ChunkedArray) -> pa.Array:
     # Parquet numbers the categories of each row group separately
     return sorted_categories(column) if column.type == CATEGORY else column.combine_chunks()
+
+
+def _sha256_of_table(path: Path) -> str:
+    try:
+        return sha256_of_file(path / _TABLE)
+    except FileNotFoundError:  # if it left the cache, it is there again
+        refresh(path)
+        return sha256_of_file(path / _TABLE)
 
 
 def _home(folder: Path, dataset_hash: str) -> Path:

@@ -38,6 +38,7 @@ from chaffinch.storage.files import (
 from chaffinch.storage.objects.bucket import Bucket, ConflictError, Object
 from chaffinch.storage.objects.lease import Lease
 from chaffinch.storage.objects.notes import Note, Notes
+from chaffinch.storage.objects.room import room_for
 from chaffinch.storage.sources.addresses import check_no_secret
 from chaffinch.storage.sources.cloud.s3 import S3Source
 
@@ -156,7 +157,8 @@ class BucketMirror:
         if is_exchange:
             e_tag = self._exchanged(name, file.read_bytes())
         else:
-            e_tag = self.bucket.write(name, file)
+            with room_for(name, file.stat().st_size, self.folder):
+                e_tag = self.bucket.write(name, file)
         self._notes.set(name, Note.of(e_tag, file))
 
     def _exchanged(self, name: str, content: bytes) -> str:
@@ -246,7 +248,7 @@ class BucketMirror:
         path, seen = self.folder / listed.name, notes.get(listed.name)
         aside = path.with_name(f"{ASIDE}{uuid4().hex}{path.suffix}")
         stored = listed
-        with one_line_errors(path):
+        with one_line_errors(path), room_for(listed.name, listed.size, self.folder):
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 for _ in range(_TRIES):

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
+from typing import TypeVar
 
 from chaffinch.errors import StorageError
 from chaffinch.storage.files import has_sha256, mirror_of
 from chaffinch.storage.objects.mirror import mirror_at
+from chaffinch.storage.objects.room import mark_used
+
+Read = TypeVar("Read")
 
 
 @dataclass(frozen=True)
@@ -51,13 +56,24 @@ class SharedFile:
         """
         with _one_at_a_time:
             path, state = _known.get(self, (self.path, None))
-            if state is not None and _state(path) == state:
-                return path
-            path = self.path
-            if not has_sha256(path, self.sha256):
-                path = self._fetched()
-            _known[self] = path, _state(path)
+            if state is None or _state(path) != state:
+                path = self.path
+                if not has_sha256(path, self.sha256):
+                    path = self._fetched()
+                _known[self] = path, _state(path)
+            if self.store:
+                mark_used(path)
             return path
+
+    def use(self, read: Callable[[Path], Read]) -> Read:
+        """Return what `read` makes of the file, which may leave a cache before it is opened."""
+        while True:
+            path = self.here()
+            try:
+                return read(path)
+            except FileNotFoundError:
+                if not self.store:
+                    raise
 
     def _fetched(self) -> Path:
         if self.store:

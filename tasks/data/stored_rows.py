@@ -110,7 +110,7 @@ class RowNumbers:
         sent = self._sent
         if isinstance(sent, np.ndarray):
             return sent
-        content = sent.here().read_bytes() if isinstance(sent, SharedFile) else sent or b""
+        content = sent.use(Path.read_bytes) if isinstance(sent, SharedFile) else sent or b""
         return np.flatnonzero(np.unpackbits(np.frombuffer(content, "u1"), count=self._n_rows))
 
     def __len__(self) -> int:
