@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
 import pytest
 
 from chaffinch.tasks.selection.alternatives.find import find_alternatives
@@ -82,11 +81,6 @@ def test_constraints_of_a_wrong_kind(rules, message) -> None:
             Univariate(VALUES), k=3, n_alternatives=2, tau=0.5, constraints=Constraints(**rules)
         )
     assert "\n" not in str(error.value)
-
-
-def test_a_size_of_a_wrong_kind() -> None:
-    with pytest.raises(ValueError, match=r"^k must be a whole number in 1..6 but is .*"):
-        find_alternatives(Univariate(VALUES), k=np.array(3), n_alternatives=2, tau=0.5)
 
 
 @pytest.mark.parametrize(

@@ -208,13 +208,13 @@ def test_seeds_out_of_range_are_refused(seed):
 @pytest.mark.parametrize("name", [*MODELS, "ExtraTreesRegressor"])
 def test_the_largest_seed_is_a_seed(name):
     rows, schema = rows_for(name)
-    fit(name, rows, schema, {}, seed=2**32 - 1).predict(rows.X)
+    fit(name, rows, schema, SMALL.get(name, {}), seed=2**32 - 1).predict(rows.X)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_files_of_another_model_are_refused(name):
     rows, schema = rows_for(name)
-    model = fit(name, rows, schema, {}, seed=0)
+    model = fit(name, rows, schema, SMALL.get(name, {}), seed=0)
     narrower = schema.select(np.array([True, True, False, False]))
     with pytest.raises(ValueError, match="has 4 features but the schema 2"):
         load(model.kind, model.to_files(), narrower)
@@ -489,6 +489,16 @@ def test_a_type_that_is_not_trusted_is_named_and_loads_only_if_trusted():
         load("sklearn", model.to_files(), schema)
     back = ScikitLearnModel.from_files(model.to_files(), schema, trusted=[name])
     np.testing.assert_array_equal(back.predict(rows.X), model.predict(rows.X))
+
+
+SMALL = {
+    "lightgbm": {"n_estimators": 5},
+    "xgboost": {"n_estimators": 5},
+    "catboost": {"iterations": 5},
+    "mlp": {"max_iter": 5},
+    "pefs-network": {"steps": 10},
+    "ExtraTreesRegressor": {"n_estimators": 5},
+}
 
 
 def dumps(estimator):
