@@ -100,29 +100,6 @@ def test_what_a_worker_runs_is_cancelled(deployed, server, slow, folder):
     eventually(lambda: not processes_of(run))
 
 
-def test_the_server_takes_a_number_of_alternatives_for_settings_with_it(
-    deployed, server, table, small, folder
-):
-    def start_with(alternatives):
-        parameters = {
-            "data": str(table),
-            "settings": {**small, "alternatives": alternatives},
-            "execution": {"store": str(folder / "alternatives"), "cluster": "none"},
-        }
-        return server.start(deployed["feature_selection/select-on-demand"]["id"], parameters)
-
-    for alternatives in (0, 1.5, {"tau": 0.3}):
-        response = start_with(alternatives)
-        assert response.status_code == 409
-        assert "Validation failed for field 'settings.alternatives" in response.text
-    for alternatives in (1, {"number": 1, "tau": 0.5}):
-        response = start_with(alternatives)
-        assert response.status_code == 201, response.text
-        run = server.ended(response.json()["id"])
-        assert run["state_type"] == "COMPLETED", run["state"]["message"]
-    (_,) = (folder / "alternatives").glob("runs/*/selection.json")  # both are one and the same
-
-
 def test_serve_py_serves_its_own_settings_and_schedule(server, table, folder):
     server.forget_deployments()
     command = (sys.executable, str(FOLDER / "serve.py"), str(table), "yield")

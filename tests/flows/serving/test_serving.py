@@ -13,9 +13,9 @@ from typing import Any
 import httpx
 import pytest
 
+from chaffinch import ModelSettings, select
 from tests.flows.cli.programs import (
     CHAFFINCH,
-    chaffinch,
     eventually,
     free_port,
     in_process,
@@ -130,17 +130,16 @@ def test_a_run_that_fails_leaves_one_line_of_its_reason_and_no_traceback(
 def test_newer_rows_are_announced_as_what_their_contract_is_promoted_as(server, table, tmp_path):
     rows = (tmp_path / "rows.v2.csv").absolute()
     rows.write_bytes(table.read_bytes())
-    ended = chaffinch("announce", str(rows), home=tmp_path, PREFECT_API_URL=server.url)
+    ended = in_process("announce", rows, PREFECT_API_URL=server.url)
     assert (ended.returncode, ended.stdout) == (1, "")  # no run of them starts
     assert ended.stderr.startswith("Error: no deployment on-new-data-rows.v2 is registered at ")
     assert ended.stderr.count("\n") == 1
     assert eventually(lambda: server.events("chaffinch.dataset.rows.v2"))[0]["payload"] == {
         "path": str(rows)
     }
-    store = str(tmp_path / "store")
-    asked = ("--target", "yield", "--tuning", "none", "--cluster", "none", "--store", store)
-    run = json.loads(chaffinch("run", str(rows), *asked, "--json", home=tmp_path).stdout)["run"]
-    promoted = chaffinch("promote", run, "--store", store, home=tmp_path)
+    model = ModelSettings(tuning="none")
+    run = select(rows, "yield", method="anova_f", n_features=2, model=model, store=tmp_path).run
+    promoted = in_process("promote", run, "--store", tmp_path, PREFECT_API_URL=None)
     assert promoted.stdout.splitlines()[-1] == f"Promoted {run} as rows.v2."
 
 

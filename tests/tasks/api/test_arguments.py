@@ -106,12 +106,6 @@ def test_an_unknown_setting_is_refused_with_those_there_are(settings, said):
         chaffinch.compare(TABLE, "churned", settings=settings, **COMPARED)
 
 
-@pytest.mark.parametrize("cluster", [0, -2])
-def test_fewer_than_one_local_process_is_refused(cluster):
-    with pytest.raises(InputError, match=f"must be at least 1 local process but is {cluster}; for"):
-        select(cluster=cluster)
-
-
 @pytest.mark.xdist_group("dask")
 @pytest.mark.e2e
 def test_a_number_is_of_local_processes(tmp_path):
