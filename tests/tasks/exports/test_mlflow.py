@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import lazy_loader
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,8 +15,6 @@ from tests.flows.cli.programs import free_port
 from tests.tasks.exports.conftest import orders
 from tests.tasks.synthetic_runs import LINEAR, causes, run_of
 
-mlflow = lazy_loader.load("mlflow")  # which takes a second
-
 pytestmark = [
     pytest.mark.usefixtures("undrawn"),
     pytest.mark.filterwarnings("ignore:.*Any type hint is inferred:UserWarning"),
@@ -27,6 +24,9 @@ pytestmark = [
 @pytest.fixture(scope="module", autouse=True)
 def tracking(tmp_path_factory):
     """Log to a file of this module."""
+    global mlflow  # which takes a second, when the tests are collected as well
+    import mlflow
+
     folder = tmp_path_factory.mktemp("mlflow")
     before = Path.cwd()
     with pytest.MonkeyPatch.context() as patch:

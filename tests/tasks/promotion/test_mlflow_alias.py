@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import lazy_loader
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -18,8 +17,6 @@ from chaffinch.flows.cli.commands import cli
 from chaffinch.storage.runs.promotions import Promotions
 from chaffinch.storage.runs.store import Store
 from tests.tasks.synthetic_runs import causes, runs_of_two_days
-
-mlflow = lazy_loader.load("mlflow")  # which takes a second
 
 pytestmark = [
     pytest.mark.usefixtures("undrawn"),
@@ -35,6 +32,9 @@ def runs(tmp_path_factory):
 @pytest.fixture(scope="module")
 def registry(tmp_path_factory):
     """Set MLflow to a file of this module; its first tables take seconds."""
+    global mlflow  # which takes a second, when the tests are collected as well
+    import mlflow
+
     folder = tmp_path_factory.mktemp("mlflow")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
