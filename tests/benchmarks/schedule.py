@@ -32,6 +32,7 @@ _BYTES_A_VALUE = 3.7  # of a dataset on disk: 55 GB of 150,000,000 x 100
 _SPREAD, _SLOW, _SLOW_FACTOR = 0.2, 0.05, 2.0  # of the seconds of items
 _LOSES_ONE_EACH, _BACK_AFTER = 3600.0, 120.0  # seconds
 _HELD_OUT = 0.85 / 5  # of the rows: a fold of what is no test part
+_OF_THE_SEARCH = ("train_base_model", "optimise_mask", "choose_mask")  # stages
 _UNITS = 1_000  # that the bootstrap draws from
 _SHOWN = (1, 2, 4, 8, 16, 32, 64)
 
@@ -239,22 +240,24 @@ def record(n_rows: int, n_columns: int) -> Record:
     return recorded
 
 
-def scaled(few: Record, many: Record, n_rows: int) -> Record:
-    """Return the record of a table of so many rows."""
+def scaled(few: Record, many: Record, n_rows: int, search_rows: int | None = None) -> Record:
+    """Return the record of a table of so many rows, with a search on all or some of them."""
     from chaffinch.tasks.settings.selection import MASK_ROWS, ModelSettings
 
     linear, held = n_rows / many.n_rows, _HELD_OUT * many.n_rows
-    capped = min(_HELD_OUT * n_rows, MASK_ROWS) / min(held, MASK_ROWS)
     developed, most = 0.85 * many.n_rows, ModelSettings().tuning_rows
-    tuned = min(0.85 * n_rows, most) / min(developed, most)
+    searched = min(0.85 * n_rows, search_rows or math.inf)
+    capped = min(searched / 5, MASK_ROWS) / min(held, MASK_ROWS)
+    tuned = min(searched, most) / min(developed, most)
+    searching, predicted = searched / developed, (searched + 0.15 * n_rows) / many.n_rows
 
     def item(of: Item) -> Item:
-        fits = tuned if of.name == "fold_loss" else linear
-        others = {"fold_loss": tuned, "predict": linear}.get(of.name, capped)
+        fits = {"fold_loss": tuned, "fit": linear}.get(of.name, searching)
+        others = {"fold_loss": tuned, "predict": predicted}.get(of.name, capped)
         whole = of.fitting + of.other
         share = of.fitting / whole if whole else 0.0
         n_values = of.n_values * (share * fits + (1 - share) * others)
-        n_bytes = of.n_bytes * (linear if of.name == "predict" else 1)
+        n_bytes = of.n_bytes * (predicted if of.name == "predict" else 1)
         return Item(of.name, of.fitting * fits, of.other * others, round(n_values), round(n_bytes))
 
     at_few, at_many = _own_seconds(few), _own_seconds(many)
@@ -262,7 +265,9 @@ def scaled(few: Record, many: Record, n_rows: int) -> Record:
     for stage, seconds in at_many.items():
         per_row = max(0.0, seconds - at_few.get(stage, 0.0)) / (many.n_rows - few.n_rows)
         per_row = min(per_row, seconds / many.n_rows)
-        grown[stage] = (seconds + per_row * (n_rows - many.n_rows)) / seconds if seconds else 1.0
+        by_rows = {"evaluate": predicted, **dict.fromkeys(_OF_THE_SEARCH, searching)}
+        n = many.n_rows * by_rows.get(stage, linear)
+        grown[stage] = (seconds + per_row * (n - many.n_rows)) / seconds if seconds else 1.0
     events: list[Event] = []
     for event in many.events:
         if isinstance(event, Own):
@@ -507,6 +512,7 @@ def main() -> None:
     parser.add_argument("--recorded", type=int, nargs=2, default=[30_000, 90_000], help="rows")
     parser.add_argument("--columns", type=int, default=100)
     parser.add_argument("--rows", type=int, default=64_000_000, help="of the simulated table")
+    parser.add_argument("--search-rows", type=int, help="by default all of them")
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--keep", type=Path, help="file of the recordings, made if it is missing")
     asked = parser.parse_args()
@@ -518,7 +524,11 @@ def main() -> None:
             asked.keep.write_text(json.dumps([*map(_to_json, recordings)]))
     else:
         recordings = [*map(_from_json, json.loads(asked.keep.read_text()))]
-    print_schedules(scaled(*recordings, asked.rows), asked.seeds)
+    few, many = recordings
+    if asked.search_rows is not None:
+        whole = alone(scaled(few, many, asked.rows)).seconds / 60
+        print(f"Searched on {asked.search_rows:,} rows; on all, no workers take {whole:.0f} min.")
+    print_schedules(scaled(few, many, asked.rows, asked.search_rows), asked.seeds)
 
 
 if __name__ == "__main__":
