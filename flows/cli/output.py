@@ -35,6 +35,7 @@ from chaffinch.tasks.reporting.alternatives import (
 from chaffinch.tasks.reporting.certified_sets import lines_of_certified_sets
 from chaffinch.tasks.reporting.changes import lines_of_changes
 from chaffinch.tasks.reporting.losses import (
+    beyond_the_search,
     class_shares,
     judged_part,
     losses_by_part,
@@ -217,6 +218,8 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
     is_cross_fitted = declared(contract.settings["method"]["kind"]).traits.is_cross_fitted
     if "mask_validation" in contract.losses and not is_cross_fitted:
         print_line(console, "Both models were fitted on train and mask validation.")
+    if beyond := beyond_the_search(contract):
+        print_line(console, beyond)
     for line in filter(None, [costs_in_words(contract), made_of_earlier_rows(result.settings)]):
         print_line(console, line)
     if result.alternatives is not None:

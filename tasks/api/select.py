@@ -148,7 +148,7 @@ def select(
         mean.
         ``"shares"``: percent of the rows for training, mask validation, model validation and test,
         four whole numbers, in all 100. ``"search_rows"``: most rows outside the test part that
-        tune, search and judge, at least 1000; the final models are fitted on all.
+        tune and search, at least 1000; the final models are fitted on all.
         ``"mask_rows"``: most rows that masked losses are computed on. ``"as_published"``: True for
         the form of the method's paper wherever a setting has our default and the two differ; the
         page of the method says where.

@@ -97,7 +97,9 @@ def why_undecided(
     if difference is not None and (misfit := _misfit(difference)):
         return "; ".join(filter(None, [misfit, rests_on_leaks(contract.comparison.leaks)]))
     if contract.comparison.is_nothing_to_select_from:
-        return "no model is shown to predict better than a constant"
+        faded = "" if difference is None else difference.faded
+        nothing = "no model is shown to predict better than a constant"
+        return "; ".join(filter(None, [nothing, faded]))
     if decision is not None:
         return decision.reason.rstrip(".") if decision.outcome == "wait" else ""
     if difference is not None and difference.faded:

@@ -19,7 +19,6 @@ from chaffinch.tasks.reporting.section import (
 )
 from chaffinch.tasks.reporting.text import (
     NOTHING,
-    counted,
     interval,
     interval_of_share,
     listed,
@@ -95,12 +94,10 @@ def losses(content: ReportContent) -> Iterator[Block]:
         fitted = "all rows, so their losses on the train part flatter them"
     elif content.traits.is_cross_fitted:
         fitted = "all other rows, so their losses there flatter them"
-    beyond = ""
-    if n_rows := content.contract.dataset.rows_by_part.get("final"):
-        beyond = f" They were fitted on {counted(n_rows, 'row')} more, which took no part in the "
-        beyond += "search."
-        fitted = fitted.replace("all rows", "all these rows")
-    yield note(f"{judged} Both final models were fitted on {fitted}.{beyond}")
+    beyond = beyond_the_search(content.contract)
+    yield note(
+        " ".join(filter(None, [f"{judged} Both final models were fitted on {fitted}.", beyond]))
+    )
     comparison = content.contract.comparison
     if comparison.explained is not None:
         ends = interval_of_share(comparison.explained)
@@ -118,6 +115,14 @@ def losses(content: ReportContent) -> Iterator[Block]:
             "of all features for errors (RMSE, MAE, log loss; lower is better), absolute for R2, "
             f"accuracy and ROC AUC (higher is better).{f' {shares}' if shares else ''}"
         )
+
+
+def beyond_the_search(contract: Contract) -> str:
+    """Return how many rows only the final models were fitted on; empty if none."""
+    n_rows = contract.dataset.rows_by_part.get("final")
+    if not n_rows:
+        return ""
+    return f"The rows of the final models include {number(n_rows)} that took no part in the search."
 
 
 def how_the_size_was_chosen(content: ReportContent) -> Iterator[Block]:

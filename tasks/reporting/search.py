@@ -169,7 +169,7 @@ def _number_of_features(content: ReportContent) -> Iterator[Block]:
         limit += f"{', and so many are kept if no smaller size passes' * (not by_error)}."
     if is_exact:
         refitted, rule, limit = "this size", f"Exactly {most} were asked for.", ""
-    once_more = " The features were then ordered once more, on all rows." * has_folds
+    once_more = " The features were then ordered once more, on all these rows." * has_folds
     yield paragraph(
         f"{rows} Without its rows, the features were ordered and the model was refitted with the "
         f"highest of them for {refitted}; the held-out rows give the loss. {rule}{limit}{once_more}"

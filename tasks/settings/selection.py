@@ -154,8 +154,9 @@ class SelectionSettings(Settings):
     tolerance: Tolerance = setting(TOLERANCE, TOLERANCE_IN_WORDS)
     search_rows: _FewestRows | None = setting(
         None,
-        "Tune, search and judge on at most this many of the rows outside the test part, in time "
-        "order the latest. The final models are fitted on all. By default on all rows.",
+        "Tune and search on at most this many of the rows outside the test part, in time order "
+        "the latest of each part; without a test part these judge. The final models are fitted on "
+        "all. By default on all rows.",
     )
     mask_rows: _FewestRows = setting(
         MASK_ROWS,

@@ -129,7 +129,7 @@ def judgement_of(
         if constant_loss > 0 and n_units >= FEWEST_UNITS:
             most = _share_at_zero(lambda left: end_of(1, 1, 0, -left), constant_loss)
             least = _share_at_zero(lambda left: end_of(0, 1, 0, -left), constant_loss)
-            explained = 1 - most, 1 - least
+            explained = 1 - most, min(1 - least, 1.0)
     is_within = is_smaller and share is not None and share <= tolerance
     return Judgement(
         difference=difference_of(after_loss, before_loss),
@@ -418,8 +418,9 @@ class _Words:
             )
         else:
             times = ((interval[1] - difference) / difference) ** 2
+            needed = max(float(f"{n_rows * times:.2g}"), n_rows + 1)
             remedy = (
-                f"About {float(f'{n_rows * times:.2g}'):,.0f} {self.part} rows would show a gain "
+                f"About {needed:,.0f} {self.part} rows would show a gain "
                 f"of this size; there are {n_rows:,}."
                 if times < _MOST_TIMES
                 else f"So small a gain takes more than {_MOST_TIMES} times as many rows to show."

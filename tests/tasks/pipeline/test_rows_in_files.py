@@ -96,3 +96,6 @@ def test_a_search_on_some_of_the_rows_is_the_same_from_files_and_fits_final_mode
         assert by_part == {"train": 1000, "final": 1500, "out_of_fold": 1000}
         every = "all_features_model/model.txt"
         assert of_memory[every] == whole[every]
+    (report,) = (tmp_path / "memory").glob("runs/*/report.md")
+    said = f"include {by_part['final']:,} that took no part in the search"
+    assert said in report.read_text()
