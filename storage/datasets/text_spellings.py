@@ -310,7 +310,7 @@ def _spelling(text: str, numbers: pa.Array) -> tuple[str, str]:
                 calls += f".str.replace({literal(mark)}, {to!r})"
                 number = number.replace(mark, to)
         if_it_is = f"if {literal(text)} is {number.strip()}, " if len(fit) > 1 else ""
-        at_path = f", or, if all columns are so, add {own.marks} to the path of delimited text"
+        at_path = f", or add {own.marks} to the path of delimited text, for all its columns"
         option = at_path if made == "column" else ""
         ways.append(f"{if_it_is}{_PLAINLY}, as {calls}.astype(float) does in pandas{option}")
     return kinds[0], "; ".join(ways) or _PLAINLY

@@ -17,6 +17,10 @@ from chaffinch.storage.runs.stages import Run, now
 from chaffinch.storage.runs.store import Store
 
 _FILE = "decision.json"
+_UNKNOWN = (
+    "it is not known yet whether a person has to decide; if the run was stopped, give its command "
+    "again"
+)
 
 
 def note_decision(run: Run, name: str | None, reason: str, answer: str = "") -> None:
@@ -36,6 +40,12 @@ def note_decision(run: Run, name: str | None, reason: str, answer: str = "") -> 
         answer = f"{answered}; {answer}"
     note = {"format_version": FORMAT_VERSION, "name": name, "reason": reason, "noted": now()}
     write_file(run.folder / _FILE, to_json(note | ({"answer": answer} if answer else {})))
+
+
+def note_open(run: Run) -> None:
+    """Note that it is not known yet, since a run may be killed before `note_decision`."""
+    if not (run.folder / _FILE).exists():
+        note_decision(run, None, _UNKNOWN)
 
 
 @dataclass(frozen=True)

@@ -231,7 +231,7 @@ def _not_in_every_row(text: str) -> str:
     kind = f"{DATE_IN_TEXT}, but not in every row"
     # other values of a column that is left out are in no warning
     if not stands_for_missing(text):
-        return f"{kind}{_USE_DATES}"
+        return f"{kind}{_USE_DATES}, or leave empty what is none"
     return (
         f"{kind}, such as {text!r}: if it stands for a missing value, leave it empty, or add "
         f"#na={quote(text)} to the path of delimited text; else correct it"

@@ -11,11 +11,11 @@ import re
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chaffinch.errors import InputError
+from chaffinch.errors import InputError, UnreachableError
 from chaffinch.storage.extras import EXTRAS, require
 from chaffinch.tasks.pipeline.report import REPORT_FILE
 from chaffinch.tasks.pipeline.selection_run import CONTRACT_FILE, model_files
@@ -82,7 +82,9 @@ def in_one_line(what: str) -> Iterator[None]:
         yield
     except MlflowException as error:
         reason = _CREDENTIALS.sub("//", " ".join(str(error).split()))
-        raise InputError(
+        is_away = "ConnectionPool" in reason or "Connection" in reason
+        kind = UnreachableError if is_away else InputError
+        raise kind(
             f"MLflow does not {what} ({reason}); check MLFLOW_TRACKING_URI and its credentials in "
             "the environment"
         ) from None
@@ -174,10 +176,12 @@ def _metrics(contract: FeatureContract) -> Iterator[tuple[str, float]]:
 
 
 def _tags(exported: Former) -> dict[str, str]:
-    contract, description = exported.contract, exported.in_store.description
+    contract, data_set = exported.contract, exported.in_store.description["source"]
+    with suppress(InputError):  # a table in memory has no name
+        data_set = exported.data_set(None)
     return {
         "chaffinch.run": exported.run,
-        "chaffinch.data_set": description["source"],
+        "chaffinch.data_set": data_set,
         "chaffinch.dataset_hash": contract.dataset.hash,
         "chaffinch.verdict": contract.comparison.verdict,
         "mlflow.note.content": contract.comparison.sentence,

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chaffinch.errors import InputError
+from chaffinch.errors import InputError, UnreachableError
 from chaffinch.storage.extras import require
 from chaffinch.storage.sources.addresses import check_no_secret
 from chaffinch.tasks.results.previous_run import STORE, AnyRun, Former, read_former
@@ -92,7 +92,8 @@ def send(event: RunEvent) -> str:
         client.emit(event)
     except (OSError, RuntimeError, ValueError) as error:
         # without its text, which may hold the address with a password
-        raise InputError(
+        kind = UnreachableError if isinstance(error, OSError) else InputError
+        raise kind(
             f"the event could not be sent to OpenLineage ({type(error).__name__}); check "
             "OPENLINEAGE_URL and OPENLINEAGE_API_KEY in the environment, or write it to a file"
         ) from None

@@ -19,6 +19,7 @@ from chaffinch.errors import InputError, as_input_error
 from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.storage.extras import require
 from chaffinch.storage.memory import free_memory
+from chaffinch.storage.runs.decisions import note_open
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources.source import Source
 from chaffinch.tasks.data.reselection_fit import with_hints_for
@@ -80,18 +81,19 @@ def select_features(
     warn: Warn = no_warnings,
     custom: CustomObjects = NO_CUSTOM_OBJECTS,
     promoted_as: str | None = None,
+    decides: bool = False,
 ) -> Run:
     """Run the pipeline, or its unfinished steps, in a store, and return the finished run.
 
     The callable that `wrap_step` returns for a step is called in its place. `warn` is called with
     the data-quality warnings before training. `custom` are objects instead of what the settings
     name. `promoted_as` is the name of the promoted contract that the report compares with; by
-    default that of the table.
+    default that of the table. `decides`: the caller notes afterwards whether a person has to.
     """
     with _open_run(source, settings, execution, wrap_step, on_progress, custom) as run:
         run.promoted_as = promoted_as
         warn(run.description.warnings)
-        _finish(run, wrap_step)
+        _finish(run, wrap_step, decides=decides)
     return Store.open(execution.store).run(run.name)
 
 
@@ -102,6 +104,7 @@ def select_at(
     *,
     on_progress: OnProgress = no_progress,
     warn: Warn = no_warnings,
+    decides: bool = False,
 ) -> Run:
     """Run the pipeline on the rows of a finished run of `auto`, with so many features exactly.
 
@@ -142,7 +145,7 @@ def select_at(
         dataset, source, settings, execution, store, progress=progress, custom=custom
     ) as at:
         warn(at.description.warnings)
-        _finish(at, _unwrapped)
+        _finish(at, _unwrapped, decides=decides)
     return store.run(at.name)
 
 
@@ -211,7 +214,7 @@ def preflight(
         return Preflight(run.description, rows, n_units, needed, free, seconds)
 
 
-def _finish(run: SelectionRun, wrap_step: WrapStep) -> None:
+def _finish(run: SelectionRun, wrap_step: WrapStep, *, decides: bool = False) -> None:
     steps = [split, train_base_model, optimise_mask, choose_mask, retrain, evaluate]
     if run.settings.former is not None:
         steps += [judge_changes]
@@ -219,6 +222,8 @@ def _finish(run: SelectionRun, wrap_step: WrapStep) -> None:
         steps += [search_alternatives, score_alternatives]
     time_estimate = TimeEstimate(run)
     for step in [*steps, write_report]:
+        if decides and step is write_report and run.stored is not None:
+            note_open(run.stored)
         wrap_step(step)(run)
         if step is split:
             check_certified(run)

@@ -229,7 +229,11 @@ def compare(
         accuracies=accuracies,
     )
     n_rows = len(pair.rows)
-    sentence = leaks_in_words(leaks) + caveat + words.sentence(mask, n_rows, why_all, fold_sizes)
+    sentence = (
+        leaks_in_words(leaks)
+        + caveat
+        + words.sentence(mask, n_rows, why_all, fold_sizes, has_leaks=bool(leaks))
+    )
     if against_constant and is_not_shown_better_than_constant(judged.over_constant, judged.units):
         counts = signs_in_words(against_constant, judged.units, n_rows)
         balance = against_constant.lower - against_constant.higher
@@ -366,7 +370,15 @@ class _Words:
     name: str  # of the loss
     accuracies: Mapping[str, Accuracy]
 
-    def sentence(self, mask: Mask, n_rows: int, why_all: str, fold_sizes: Sequence[int]) -> str:
+    def sentence(
+        self,
+        mask: Mask,
+        n_rows: int,
+        why_all: str,
+        fold_sizes: Sequence[int],
+        *,
+        has_leaks: bool = False,
+    ) -> str:
         judged, part = self.judged, self.part
         kept, total, constant = int(mask.sum()), len(mask), judged.constant_loss
         start = ""
@@ -399,7 +411,9 @@ class _Words:
             about = f"{cannot_tell}, since most folds kept more features; it saves {saved}"
             return f"{start}{about}: {measured}"
         about = f"Selection is {judged.verdict}"
-        if judged.verdict == "cannot tell":
+        if has_leaks:
+            about = f"The losses do not show whether selection is as good; it saves {saved}"
+        elif judged.verdict == "cannot tell":
             about = f"{cannot_tell}; it saves {saved}"
         return f"{start}{about}: {measured}" + ("" if start else self._constant_reason())
 

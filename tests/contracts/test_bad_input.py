@@ -118,9 +118,8 @@ TABLES = [
         bad_table(a=changed(AMOUNTS, 1, 1e300)), at_command=True),
     bad("commas in numbers", "column 'a' is written with decimal commas in its numbers, such as "
         "'2,5' in row 1; write them as plain numbers, as column.str.replace(',', '.')."
-        "astype(float) does in pandas, or, if all columns are so, add #decimal=, to the path of "
-        "delimited text, or name "
-        "the column as categorical, or leave the column out (drop=['a'])",
+        "astype(float) does in pandas, or add #decimal=, to the path of delimited text, for all "
+        "its columns, or name the column as categorical, or leave the column out (drop=['a'])",
         bad_table(a=["2,5", "3,25"] * 30), at_command=True),
     bad("every column dropped", "the table has no feature: every column is dropped or has "
         "another role; drop fewer, or give more", drop=["a", "b", "c"]),

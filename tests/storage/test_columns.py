@@ -210,7 +210,8 @@ def test_commas_in_numbers_are_refused_unless_categorical(
     assert refused(texts, pa.string()) == (
         f"column 'x' is written with {marks} in its numbers, such as {comma!r} in row {row}; write "
         f"them as plain numbers, as column.str.{code}.astype(float) does in pandas, or add "
-        f"{option} to the path of delimited text, or name the column as categorical"
+        f"{option} to the path of delimited text, for all its columns, or name the column as "
+        "categorical"
     )
     assert typed(texts, categorical=["x"]).type == CATEGORY
     assert typed([*texts, "x, y"]).type == CATEGORY

@@ -490,7 +490,7 @@ def test_folders_without_parquet_with_other_folders_or_with_two_schemas(tmp_path
     pa.parquet.write_table(pa.table({"x": [1], "y": [1]}), tmp_path / "a.parquet")
     for other, message in (
         ({"x": [1.5], "y": [1]}, "column 'x' is int64 in a.parquet but double in b.parquet"),
-        ({"x": [1]}, "column 'y' is int64 in a.parquet but missing in b.parquet"),
+        ({"x": [1]}, "column 'y' is in a.parquet but not in b.parquet"),
         ({"y": [1], "x": [1]}, "a.parquet and b.parquet order their columns differently"),
     ):
         pa.parquet.write_table(pa.table(other), tmp_path / "b.parquet")
@@ -675,7 +675,7 @@ def _files_of_many_kinds(folder: Path) -> None:
         (["a.csv", "a.csv"], r"^a.csv and a.csv are one file; give each file once$"),
         (["a.csv", "*.csv"], r"^a.csv and a.csv are one file; give each file once$"),
         (["a.csv", "link.csv"], r"^a.csv and link.csv are one file; give each file once$"),
-        (["a.csv", "b.csv"], r"^column 'y' is string in a.csv but missing in b.csv; write both"),
+        (["a.csv", "b.csv"], r"^column 'y' is in a.csv but not in b.csv; write both"),
         (["a.csv", "bad.csv"], r"^row 2 of bad.csv must have 2 fields as the header but has 3"),
         (["index.csv"], r"^column 1 of index.csv has no name; give it one or remove it$"),
         (["a.csv", "aa.csv"], r"^there is no file .*/aa.csv; nearest: a.csv"),

@@ -178,3 +178,11 @@ def test_a_mark_of_utf_16_says_which_encoding_to_give(
     with pytest.raises(InputError, match=rf"^x.{ending} begins with .*x.{ending}#encoding=utf-16$"):
         source_of(f"{path}{option}").read()
     assert source_of(f"{path}#encoding=utf-16").read().to_pydict() == {"größe": [1], "b": ["ü"]}
+
+
+def test_dates_of_digits_alone_are_no_numbers_if_their_format_is_given(tmp_path: Path) -> None:
+    path = tmp_path / "orders.csv"
+    path.write_text("day,amount\n20240818,20240818\n20231201,7\n")
+    table = source_of(f"{path}#date_format=%Y%m%d").read()
+    assert table.column("day").to_pylist() == [datetime(2024, 8, 18), datetime(2023, 12, 1)]
+    assert table.column("amount").to_pylist() == [20240818, 7]

@@ -367,6 +367,10 @@ def _converted(
     """Return a column in the first of the types that all its values allow, and the types left."""
     if texts.null_count == len(texts):
         return pa.nulls(len(texts), kinds[0]), kinds
+    if options.date_format and _DATES[1] in kinds:  # dates of digits alone are no numbers
+        with suppress(pa.ArrowInvalid):
+            dates = dates_in(texts, options.date_format, _DATES[1].unit)
+            return dates, kinds[kinds.index(_DATES[1]) :]
     for place, kind in enumerate(kinds[:-1]):
         with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):  # no text becomes null
             values = _as(_usual(texts, kind, options), kind, options)

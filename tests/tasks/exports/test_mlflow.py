@@ -55,7 +55,7 @@ def test_settings_are_parameters_and_figures_are_metrics(exported, logged):
     assert data.metrics["n_candidates"] == len(exported.candidates)
     assert data.tags["chaffinch.verdict"] == exported.comparison["verdict"]
     assert data.tags["chaffinch.dataset_hash"] == exported.contract["dataset"]["hash"]
-    assert data.tags["chaffinch.data_set"] == "orders.parquet"
+    assert data.tags["chaffinch.data_set"] == "orders"
     assert data.tags["mlflow.runName"] == exported.run
 
 

@@ -34,7 +34,8 @@ def test_the_event(exported, monkeypatch):
     assert read.facets["version"].datasetVersion == exported.contract["dataset"]["hash"]
     assert (made.namespace, made.name) == ("shop", "orders_features")
     types = {field.name: field.type for field in made.facets["schema"].fields}
-    assert types == {one["name"]: one["type"] for one in exported.contract["features"]}
+    kinds = {one["name"]: one.get("values") or one["type"] for one in exported.contract["features"]}
+    assert types == kinds
 
 
 def lineage(event):

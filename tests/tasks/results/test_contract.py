@@ -84,9 +84,9 @@ def days():
         ({"y": True}, "column 'y' holds true and false, such as True, where the contract has num"),
         ({"y": 1e31}, "column 'y' must lie within"),
         ({"day": "abc"}, "time column 'day' holds text, which has no order in time"),
-        ({"day": pd.NaT}, "time column 'day' is missing in 300 of 300 rows"),
+        ({"day": pd.NaT}, "time column 'day' is missing in all 300 rows"),
         ({"shop": "a", "day": 1}, "time column 'day' has the same value in rows 1 and 2"),
-        ({"shop": None}, "series column 'shop' is missing in 300 of 300 rows"),
+        ({"shop": None}, "series column 'shop' is missing in all 300 rows"),
     ],
 )
 def test_what_features_are_made_of_is_checked_as_they_are(of_days, days, change, said):

@@ -12,7 +12,12 @@ from sklearn.datasets import load_iris
 import chaffinch
 from chaffinch import InputError
 from chaffinch.flows.cli.commands import cli
-from chaffinch.storage.runs.decisions import needed_decision, note_decision, noted_decision
+from chaffinch.storage.runs.decisions import (
+    needed_decision,
+    note_decision,
+    note_open,
+    noted_decision,
+)
 from chaffinch.storage.runs.store import Store
 from chaffinch.storage.sources import source_of
 from chaffinch.tasks.pipeline.run import select_features
@@ -294,3 +299,15 @@ def test_runs_belong_to_the_contract_that_they_were_compared_with(tmp_path) -> N
     quiet = night("mutual_information")
     found = chaffinch.run_history(store=store).set_index("run")["data_set"]
     assert found[quiet] == "orders"
+
+
+def test_a_run_that_was_killed_before_it_was_known_who_decides_is_open(tmp_path) -> None:
+    store = Store.open(tmp_path)
+    run = night(store, 0, [0])
+    note_open(run)
+    assert needed_decision(run).startswith("it is not known yet whether a person has to decide")
+    note_decision(run, "orders", "a column is gone")
+    note_open(run)  # started again: what is known stays until it is known anew
+    assert needed_decision(run) == "a column is gone"
+    note_decision(run, "orders", "")
+    assert needed_decision(run) == ""

@@ -71,6 +71,16 @@ def test_no_verdict_is_about_a_set_smaller_than_those_of_most_folds() -> None:
     assert _compare(small, small, mask=mask, fold_sizes=(3, 3, 3)).verdict == "cannot tell"
 
 
+def test_a_set_that_rests_on_a_leak_does_not_blame_the_rows() -> None:
+    rng = np.random.default_rng(0)
+    small, large = rng.normal(0, 1, 400), rng.normal(0, 2, 400)
+    assert _compare(large, small).verdict == "better"
+    found = _compare(large, small, leaks=["total"])
+    assert (found.verdict, found.share_lost_at_most) == ("cannot tell", None)
+    assert "rows cannot tell" not in found.sentence
+    assert "The losses do not show whether selection is as good" in found.sentence
+
+
 def test_where_all_are_kept_the_sentence_still_compares_with_a_constant() -> None:
     rng = np.random.default_rng(3)
     y = rng.integers(0, 2, 200)
