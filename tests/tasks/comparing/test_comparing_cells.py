@@ -14,6 +14,7 @@ from chaffinch.tasks.comparing import cells
 from chaffinch.tasks.comparing.cells import Compared, as_table, measure
 from chaffinch.tasks.comparing.plan import Cell
 from chaffinch.tasks.comparing.settings import ComparisonSettings
+from chaffinch.tasks.data.splitting.splits import PARTS
 from chaffinch.tasks.methods import pefs
 from chaffinch.tasks.methods.fitting import Recipe
 from chaffinch.tasks.pipeline.selection_run import LoadedTable
@@ -256,10 +257,10 @@ def test_groups_stay_whole_and_the_future_outside(loaded, columns) -> None:
         assert len(np.intersect1d(inside, splits.test)) == 0
         tested.append(splits.test)
         if roles.groups is not None:
-            parts = [roles.groups[part] for part in vars(splits).values()]
+            parts = [roles.groups[part] for part in map(vars(splits).get, PARTS)]
             assert sum(len(set(part)) for part in parts) == len(set(roles.groups))
         else:
-            times = [roles.times[part] for part in vars(splits).values()]
+            times = [roles.times[part] for part in map(vars(splits).get, PARTS)]
             for early, late in pairwise(times):
                 assert early.max() < late.min()
     assert len(np.unique(np.concatenate(tested))) == sum(map(len, tested))
