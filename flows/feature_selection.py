@@ -119,7 +119,7 @@ def selected(
             settings,
             execution,
             wrap_step=wrap_step,
-            decides=True,
+            notes_decision=True,
             on_progress=ProgressArtifact(
                 key_of(data_set, "progress"),
                 "Feature selection",

@@ -74,6 +74,18 @@ def file_to_write(path: Path, what: str) -> Path:
     return path
 
 
+FileState = tuple[int, int, int]  # inode, bytes, time of change
+
+
+def state_of(path: Path) -> FileState | None:
+    """Return what changes with a file; None if it is missing."""
+    try:
+        about = path.stat()
+    except OSError:
+        return None
+    return about.st_ino, about.st_size, about.st_mtime_ns
+
+
 def check_regular(path: Path, what: str, remedy: str = "name another file") -> None:
     """Refuse a device, a pipe or a socket: opening or reading it may block for ever.
 

@@ -264,7 +264,7 @@ def _selected(
     from chaffinch.tasks.promotion.promote import compare_with_promoted, note_need, why_needed
     from chaffinch.tasks.results.result import load_result
 
-    run = select(on_progress=shown.on_progress, warn=shown.warn, decides=True)
+    run = select(on_progress=shown.on_progress, warn=shown.warn, notes_decision=True)
     lines, difference = compare_with_promoted(run, name=promoted_as)
     for line in lines:
         shown.say(line)

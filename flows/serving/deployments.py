@@ -77,8 +77,8 @@ def announce(data: str, name: str | None = None) -> str:
                 f"no deployment {deployment} is registered at {server_url()}, so no run starts; "
                 "serve the data set under this name, or announce the data by another --name"
             )
-    # one that was never looked after may be so within seconds
-    if all(one.last_polled and one.status == DeploymentStatus.NOT_READY for one in registered):
+    # a process that has just begun to serve has not polled yet
+    if all(d.last_polled and d.status == DeploymentStatus.NOT_READY for d in registered):
         return f"{resource}; no process serves {name} now, so that the run waits for the next one"
     return resource
 

@@ -5,7 +5,7 @@ Every room may raise them::
     ChaffinchError
       InputError              a ValueError: a table, a column, a setting or a run name
         StrictError           there are warnings, and the run is strict
-        UnreachableError      a storage or a database does not answer
+        UnreachableError      a service, such as a storage or a database, does not answer
       StorageError            an OSError: the store cannot be read or written
         LaterReleaseError     a file of a later release
       TableTooLargeError      a MemoryError
@@ -89,7 +89,9 @@ class StrictError(InputError):
 
 
 class UnreachableError(InputError):
-    """A storage or a database of a source does not answer; it may later, so flows try again.
+    """The storage or database of a source, or a service of an export, does not answer.
+
+    It may answer later, so flows try again.
 
     The command line exits with code 1 and prints one line, without a traceback.
     """

@@ -36,9 +36,9 @@ from chaffinch.storage.files import (
     write_file,
 )
 from chaffinch.storage.objects.bucket import Bucket, ConflictError, Object
+from chaffinch.storage.objects.cache_limit import room_for
 from chaffinch.storage.objects.lease import Lease
 from chaffinch.storage.objects.notes import Note, Notes
-from chaffinch.storage.objects.room import room_for
 from chaffinch.storage.sources.addresses import check_no_secret
 from chaffinch.storage.sources.cloud.s3 import S3Source
 

@@ -9,9 +9,9 @@ from threading import Lock
 from typing import TypeVar
 
 from chaffinch.errors import StorageError
-from chaffinch.storage.files import has_sha256, mirror_of
+from chaffinch.storage.files import FileState, has_sha256, mirror_of, state_of
+from chaffinch.storage.objects.cache_limit import mark_used
 from chaffinch.storage.objects.mirror import mirror_at
-from chaffinch.storage.objects.room import mark_used
 
 Read = TypeVar("Read")
 
@@ -38,7 +38,7 @@ class SharedFile:
         else:
             name = path.relative_to(mirror.folder).as_posix()
             file = cls(path, sha256, mirror.address, name)
-        _known[file] = path, _state(path)
+        _known[file] = path, state_of(path)
         return file
 
     def here(self) -> Path:
@@ -56,11 +56,11 @@ class SharedFile:
         """
         with _one_at_a_time:
             path, state = _known.get(self, (self.path, None))
-            if state is None or _state(path) != state:
+            if state is None or state_of(path) != state:
                 path = self.path
                 if not has_sha256(path, self.sha256):
                     path = self._fetched()
-                _known[self] = path, _state(path)
+                _known[self] = path, state_of(path)
             if self.store:
                 mark_used(path)
             return path
@@ -88,15 +88,6 @@ class SharedFile:
         )
 
 
-_State = tuple[int, int] | None
-_known: dict[SharedFile, tuple[Path, _State]] = {}  # files that were checked, in this process
+# files that were checked, in this process
+_known: dict[SharedFile, tuple[Path, FileState | None]] = {}
 _one_at_a_time = Lock()
-
-
-def _state(path: Path) -> _State:
-    """Return what changes with a file; None if it is missing."""
-    try:
-        about = path.stat()
-    except OSError:
-        return None
-    return about.st_size, about.st_mtime_ns

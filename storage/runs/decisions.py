@@ -26,8 +26,9 @@ _UNKNOWN = (
 def note_decision(run: Run, name: str | None, reason: str, answer: str = "") -> None:
     """Note why a run needs a decision on what is promoted under a name, or that it needs none.
 
-    `answer` is that of the person who decided, if one has. A decision that was made stays noted,
-    and a second answer is added to the first: two flow runs of one run may ask.
+    `answer` is that of the person who decided, if one has. Where nothing is needed any more, a
+    decision that was made stays noted. A second answer is added to the first: two flow runs of a
+    run may ask.
     """
     answered = ""
     with suppress(StorageError):  # of a damaged note, which is replaced

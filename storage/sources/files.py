@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from chaffinch.errors import InputError, StorageError
 from chaffinch.storage.column_names import nearest
-from chaffinch.storage.files import check_path, check_regular, sha256_of_file
+from chaffinch.storage.files import check_path, check_regular, sha256_of_file, state_of
 from chaffinch.storage.sources import several
 from chaffinch.storage.sources.formats.file_name import (
     format_of_all,
@@ -143,22 +143,14 @@ class FileSource(Source):
 
 @contextmanager
 def _unchanged(paths: Iterable[Path]) -> Iterator[None]:
-    """Raise InputError if a file changes in the block, whatever error that made."""
-    before = {path: _state(path) for path in paths}
+    """Raise InputError if a file changes in the block, also in place of an error of the block."""
+    before = {path: state_of(path) for path in paths}
     try:
         yield
     finally:
         for path, state in before.items():
-            if _state(path) != state:
+            if state_of(path) != state:
                 raise InputError(f"{path.name} has changed while it was read; run again")
-
-
-def _state(path: Path) -> tuple[int, ...] | None:
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        return None
-    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _files_inside(folder: Path, inside: Iterable[str]) -> dict[str, Path]:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # loading SQLAlchemy takes long
 _DRIVERS = {"postgresql": "postgresql+psycopg"}  # SQLAlchemy's default is another
 _SHOWN = 40
 _UNREACHABLE = re.compile(  # in what drivers say of a server that may be reached later
-    "refused|timed? ?out|timeout|could not translate|failed to resolve|name or service|no route|"
+    "refused|timed? ?out|could not translate|failed to resolve|name or service|no route|"
     "starting up|shutting down|closed the connection",
     re.IGNORECASE,
 )

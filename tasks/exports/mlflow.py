@@ -82,8 +82,7 @@ def in_one_line(what: str) -> Iterator[None]:
         yield
     except MlflowException as error:
         reason = _CREDENTIALS.sub("//", " ".join(str(error).split()))
-        is_away = "ConnectionPool" in reason or "Connection" in reason
-        kind = UnreachableError if is_away else InputError
+        kind = UnreachableError if "Connection" in reason else InputError
         raise kind(
             f"MLflow does not {what} ({reason}); check MLFLOW_TRACKING_URI and its credentials in "
             "the environment"

@@ -48,10 +48,24 @@ class Judge(PairedLosses):
         return {"difference": difference, "interval": self.interval(other, prediction, CONFIDENCE)}
 
     def judgement(
-        self, prediction: Floats, other: Floats, *, is_smaller: bool, **limits: float
+        self,
+        prediction: Floats,
+        other: Floats,
+        *,
+        is_smaller: bool,
+        tolerance: float,
+        confidence: float = CONFIDENCE,
     ) -> Judgement:
         """Return the verdict on the first prediction against the second and a constant."""
-        return judgement_of(self, other, prediction, self.constant, is_smaller=is_smaller, **limits)
+        return judgement_of(
+            self,
+            other,
+            prediction,
+            self.constant,
+            is_smaller=is_smaller,
+            tolerance=tolerance,
+            confidence=confidence,
+        )
 
 
 def predicted(judge: Judge, mask: Mask) -> Floats:
@@ -73,8 +87,8 @@ def judge_of(run: SelectionRun) -> Judge:
             (run.all_features_model, rows), (run.selected_model, rows.select(run.mask))
         )
         units = run.units("test")
-        by = run.loss, rows, units, seed
-        return Judge(*by, "test", refit, (), every, selected, constant)
+        paired = run.loss, rows, units, seed
+        return Judge(*paired, "test", refit, (), every, selected, constant)
     table = run.out_of_fold
     if table is None:
         raise ValueError(f"method {run.method.kind} made no predictions of held-out rows")

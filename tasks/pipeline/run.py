@@ -81,19 +81,20 @@ def select_features(
     warn: Warn = no_warnings,
     custom: CustomObjects = NO_CUSTOM_OBJECTS,
     promoted_as: str | None = None,
-    decides: bool = False,
+    notes_decision: bool = False,
 ) -> Run:
     """Run the pipeline, or its unfinished steps, in a store, and return the finished run.
 
     The callable that `wrap_step` returns for a step is called in its place. `warn` is called with
     the data-quality warnings before training. `custom` are objects instead of what the settings
     name. `promoted_as` is the name of the promoted contract that the report compares with; by
-    default that of the table. `decides`: the caller notes afterwards whether a person has to.
+    default that of the table. With `notes_decision` the caller notes afterwards whether a person
+    has to decide.
     """
     with _open_run(source, settings, execution, wrap_step, on_progress, custom) as run:
         run.promoted_as = promoted_as
         warn(run.description.warnings)
-        _finish(run, wrap_step, decides=decides)
+        _finish(run, wrap_step, notes_decision=notes_decision)
     return Store.open(execution.store).run(run.name)
 
 
@@ -104,7 +105,7 @@ def select_at(
     *,
     on_progress: OnProgress = no_progress,
     warn: Warn = no_warnings,
-    decides: bool = False,
+    notes_decision: bool = False,
 ) -> Run:
     """Run the pipeline on the rows of a finished run of `auto`, with so many features exactly.
 
@@ -145,7 +146,7 @@ def select_at(
         dataset, source, settings, execution, store, progress=progress, custom=custom
     ) as at:
         warn(at.description.warnings)
-        _finish(at, _unwrapped, decides=decides)
+        _finish(at, _unwrapped, notes_decision=notes_decision)
     return store.run(at.name)
 
 
@@ -214,7 +215,7 @@ def preflight(
         return Preflight(run.description, rows, n_units, needed, free, seconds)
 
 
-def _finish(run: SelectionRun, wrap_step: WrapStep, *, decides: bool = False) -> None:
+def _finish(run: SelectionRun, wrap_step: WrapStep, *, notes_decision: bool = False) -> None:
     steps = [split, train_base_model, optimise_mask, choose_mask, retrain, evaluate]
     if run.settings.former is not None:
         steps += [judge_changes]
@@ -222,7 +223,7 @@ def _finish(run: SelectionRun, wrap_step: WrapStep, *, decides: bool = False) ->
         steps += [search_alternatives, score_alternatives]
     time_estimate = TimeEstimate(run)
     for step in [*steps, write_report]:
-        if decides and step is write_report and run.stored is not None:
+        if notes_decision and step is write_report and run.stored is not None:
             note_open(run.stored)
         wrap_step(step)(run)
         if step is split:

@@ -301,7 +301,8 @@ class SelectionRun(StageResults):
         if self._small_table is not None:
             rows = self._small_table.rows.take(index, mask)
             return replace(rows, X=np.asfortranarray(rows.X))  # as they are where they are loaded
-        if not self.is_in_files or (self._search_is_in_memory and FINAL not in parts):
+        most = self.settings.search_rows or 0
+        if not self.is_in_files or (len(index) <= most and self._search_is_in_memory):
             return load_rows(self.dataset, self.settings, self.description, index, mask)
         folder = self.dataset.path if self.stored is None else self.stored.folder
         table = StoredTable.of(self.dataset, self.settings, self.description, folder)

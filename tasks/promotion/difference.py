@@ -150,7 +150,7 @@ class Difference:
     explained: tuple[Interval, Interval] | None = None
 
     @property
-    def faded(self) -> str:
+    def explains_less(self) -> str:
         """That the second set explains less than half of what the first did; empty if not shown.
 
         Its share of a constant's loss is at most half of what the first's was at least.
@@ -451,8 +451,8 @@ def lines_of_difference(difference: Difference) -> list[str]:
         "target is"
         for name in difference.leaks
     ]
-    if difference.faded:
-        lines.append(f"  Explains less: {difference.faded}")
+    if difference.explains_less:
+        lines.append(f"  Explains less: {difference.explains_less}")
     if difference.loss is not None:
         if taken := taken_in_words(difference.loss):
             lines.append(f"  Perhaps a leak: {taken}")

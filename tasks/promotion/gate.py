@@ -67,8 +67,8 @@ def decide(
     # the promoted set holds them, whether it stays or not
     if begun := [name for name in difference.new_leaks if name not in difference.gained]:
         return Decision("wait", f"{_leaks(begun)}; on the promoted rows that was not so.")
-    if difference.faded:
-        return Decision("wait", f"{difference.faded}.")
+    if difference.explains_less:
+        return Decision("wait", f"{difference.explains_less}.")
     if difference.is_same:
         return Decision("keep", "the run keeps the same features.")
     loss = difference.loss
@@ -97,13 +97,13 @@ def why_undecided(
     if difference is not None and (misfit := _misfit(difference)):
         return "; ".join(filter(None, [misfit, rests_on_leaks(contract.comparison.leaks)]))
     if contract.comparison.is_nothing_to_select_from:
-        faded = "" if difference is None else difference.faded
+        less = "" if difference is None else difference.explains_less
         nothing = "no model is shown to predict better than a constant"
-        return "; ".join(filter(None, [nothing, faded]))
+        return "; ".join(filter(None, [nothing, less]))
     if decision is not None:
         return decision.reason.rstrip(".") if decision.outcome == "wait" else ""
-    if difference is not None and difference.faded:
-        return difference.faded
+    if difference is not None and difference.explains_less:
+        return difference.explains_less
     leaks = tuple(contract.comparison.leaks)
     if difference is not None and difference.is_same:
         leaks = difference.new_leaks

@@ -68,6 +68,7 @@ def rounded_share(value: float | None) -> str:
 
 
 def interval_of_share(ends: Iterable[float] | None) -> str:
+    """Return both ends to a tenth of a per cent; a dash where there is no interval."""
     return NOTHING if ends is None else " to ".join(share(round(end, 3)) for end in ends)
 
 

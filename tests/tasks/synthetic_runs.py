@@ -18,6 +18,14 @@ def causes(*names, n=600, seed=0, **columns):
     return frame.assign(**columns, y=y.round(6))
 
 
+def run_that_keeps(name, folder):
+    """Return a run on a file that keeps x2 and a column of this name."""
+    causes("x1", "x2").rename(columns={"x1": name}).to_parquet(folder / "orders.v2.parquet")
+    result = run_of(folder / "orders.v2.parquet", folder / "store")
+    assert set(result.features) == {name, "x2"}
+    return result
+
+
 def run_of(table, store=None, **options):
     """Select features of a table by a model that takes no time."""
     options = {"model": LINEAR, "method": "flbmo", "n_features": 2, **options}

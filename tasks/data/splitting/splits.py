@@ -10,6 +10,7 @@ sets are made smaller, and the rows that leave them are for the final models alo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -138,7 +139,7 @@ def _for_search(splits: Splits, rows: Roles, most: int, settings: SelectionSetti
             raise RareClassError(
                 f"{most:,} search_rows leave {n_after[label]} training rows of class "
                 f"{_name_of_class(rows, label)} but the folds need {folds}",
-                f"give at least {-(-folds * n_rows // max(1, n_before[label])):,} search_rows",
+                f"give at least {math.ceil(folds * n_rows / n_before[label]):,} search_rows",
             )
     return smaller
 

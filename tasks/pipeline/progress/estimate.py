@@ -25,7 +25,7 @@ _BEFORE_ESTIMATE = ("split", "train_base_model")
 _LEAST_VALUES = 100_000  # of a table; a run on fewer takes seconds
 _LONG = 600  # seconds; a longer run has a warning
 _NARROWING = 8  # divisor of the features, for the fit that measures their effect
-_MANY_ROWS = 20_000  # a search on some of so many is about as good
+_MANY_ROWS = 20_000  # from which on a search on some of them is offered
 _SECONDS_OF_REPORT = 0.5
 _SECONDS_OF_EVALUATION, _INTERVALS = 0.5, 5  # the latter take most of it on many rows
 

@@ -1,4 +1,4 @@
-"""The model of dbt selects the columns of a contract, whatever their names are."""
+"""The model of dbt selects the columns of a contract of any name."""
 
 import json
 import os
@@ -14,7 +14,7 @@ import yaml
 import chaffinch
 from chaffinch import InputError
 from chaffinch.exports import to_dbt
-from tests.tasks.synthetic_runs import causes, run_of
+from tests.tasks.synthetic_runs import causes, run_that_keeps
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 UNUSUAL = "Größe (m²), 'x'; drop table orders -- % $ 😀"
@@ -34,12 +34,7 @@ def rendered(text):
 
 @pytest.fixture(scope="module")
 def unusual(tmp_path_factory):
-    """Return a run that keeps a column with an unusual name and x2."""
-    folder = tmp_path_factory.mktemp("unusual")
-    causes("x1", "x2").rename(columns={"x1": UNUSUAL}).to_parquet(folder / "orders.v2.parquet")
-    result = run_of(folder / "orders.v2.parquet", folder / "store")
-    assert set(result.features) == {UNUSUAL, "x2"}
-    return result
+    return run_that_keeps(UNUSUAL, tmp_path_factory.mktemp("unusual"))
 
 
 def test_the_model_selects_the_columns_by_their_quoted_names(unusual):

@@ -1,4 +1,4 @@
-"""The feature service of Feast serves the columns of a contract, whatever their names are."""
+"""The feature service of Feast serves the columns of a contract of any name."""
 
 import json
 import sys
@@ -8,7 +8,7 @@ import pytest
 
 from chaffinch import InputError
 from chaffinch.exports import to_feast
-from tests.tasks.synthetic_runs import causes, run_of
+from tests.tasks.synthetic_runs import run_that_keeps
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 UNUSUAL = '""" + \'x\'\\\n{x} Größe (m²) # 😀'
@@ -16,12 +16,7 @@ UNUSUAL = '""" + \'x\'\\\n{x} Größe (m²) # 😀'
 
 @pytest.fixture(scope="module")
 def unusual(tmp_path_factory):
-    """Return a run that keeps a column with an unusual name and x2."""
-    folder = tmp_path_factory.mktemp("unusual")
-    causes("x1", "x2").rename(columns={"x1": UNUSUAL}).to_parquet(folder / "orders.v2.parquet")
-    result = run_of(folder / "orders.v2.parquet", folder / "store")
-    assert set(result.features) == {UNUSUAL, "x2"}
-    return result
+    return run_that_keeps(UNUSUAL, tmp_path_factory.mktemp("unusual"))
 
 
 class View:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -9,9 +10,11 @@ import pytest
 
 from chaffinch.storage.sources import source_of
 from chaffinch.tasks.data import stored_rows
-from chaffinch.tasks.pipeline import explanation, memory
+from chaffinch.tasks.data.matrix import load_rows
+from chaffinch.tasks.pipeline import explanation, memory, selection_run
 from chaffinch.tasks.pipeline.run import select_features
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
+from chaffinch.tasks.selection.core import Rows
 from chaffinch.tasks.settings.selection import ExecutionSettings, SelectionSettings
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -75,8 +78,8 @@ def test_a_search_on_some_of_the_rows_is_the_same_from_files_and_fits_final_mode
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     random = np.random.default_rng(1)
-    rows = pd.DataFrame(random.normal(size=(2500, 5)), columns=list("abcde"))
-    rows["y"] = (rows.a + rows.b + random.normal(size=2500)).round(6)
+    rows = pd.DataFrame(random.normal(size=(8000, 5)), columns=list("abcde"))
+    rows["y"] = (rows.a + rows.b + random.normal(size=8000)).round(6)
     rows.to_parquet(table := tmp_path / "orders.parquet")
 
     def files(place: str, **settings: int) -> dict[str, bytes]:
@@ -87,13 +90,21 @@ def test_a_search_on_some_of_the_rows_is_the_same_from_files_and_fits_final_mode
     in_files(monkeypatch)
     assert files("files", search_rows=1000) == of_memory
     monkeypatch.setattr(SelectionRun, "_search_is_in_memory", True)
+    loaded: list[int] = []
+
+    def load(*about: Any) -> Rows:
+        loaded.append(len(about[3]))
+        return load_rows(*about)
+
+    monkeypatch.setattr(selection_run, "load_rows", load)
     assert files("search", search_rows=1000) == of_memory
+    assert 0 < max(loaded) <= 1000  # the test part has 1,200
     contract = json.loads(of_memory["selection.json"])
     by_part = contract["dataset"]["rows_by_part"]
-    assert (sum(by_part.values()) - by_part.get("out_of_fold", 0), "final" in by_part) == (2500, 1)
+    assert (sum(by_part.values()) - by_part.get("out_of_fold", 0), "final" in by_part) == (8000, 1)
     assert "final" not in contract["losses"]
     if method == "auto":
-        assert by_part == {"train": 1000, "final": 1500, "out_of_fold": 1000}
+        assert by_part == {"train": 1000, "final": 7000, "out_of_fold": 1000}
         every = "all_features_model/model.txt"
         assert of_memory[every] == whole[every]
     (report,) = (tmp_path / "memory").glob("runs/*/report.md")

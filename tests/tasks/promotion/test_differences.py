@@ -141,17 +141,22 @@ def test_a_feature_that_lost_most_of_its_values_is_emptied(before, store):
     assert left(0.2) == []
 
 
-def test_a_set_that_explains_less_than_half_of_what_it_did_is_faded(before, store):
+def test_a_set_that_explains_less_than_half_of_what_it_did_is_named(before, store):
     newer = causes("x1", "x2", seed=1)
     found = chaffinch.difference(before, run_of(newer, store))
     (least, _), (_, most) = found.explained
     assert 0.5 < least < most < 1
-    assert found.faded == ""
-    # each column is distributed as before, and one says nothing of the target any more
-    shuffled = np.random.default_rng(3).permutation(newer["x1"])
-    found = chaffinch.difference(before, run_of(newer.assign(x1=shuffled), store, keep=["x1"]))
-    (least, _), (_, most) = found.explained
-    assert (found.is_same, bool(found.faded)) == (True, 2 * most < least)
+    assert found.explains_less == ""
+    random = np.random.default_rng(3)
+    # each column is distributed as before; one of two that is left explains about half
+    one_left = newer.assign(x1=random.permutation(newer["x1"]))
+    found = chaffinch.difference(before, run_of(one_left, store, keep=["x1"]))
+    assert (found.is_same, found.explains_less) == (True, "")
+    none_left = newer.assign(y=random.permutation(newer["y"]))
+    found = chaffinch.difference(before, run_of(none_left, store, keep=["x1", "x2"]))
+    assert found.is_same
+    assert found.explains_less.startswith("the model explains at most ")
+    assert any("Explains less: the model" in line for line in lines_of_difference(found))
 
 
 def test_many_values_in_new_categories_are_unseen(store):

@@ -307,7 +307,7 @@ def test_a_run_that_was_killed_before_it_was_known_who_decides_is_open(tmp_path)
     note_open(run)
     assert needed_decision(run).startswith("it is not known yet whether a person has to decide")
     note_decision(run, "orders", "a column is gone")
-    note_open(run)  # started again: what is known stays until it is known anew
+    note_open(run)  # started again: what is known stays
     assert needed_decision(run) == "a column is gone"
     note_decision(run, "orders", "")
     assert needed_decision(run) == ""
