@@ -56,6 +56,10 @@ _PRICE = (
     "explains beyond a constant. The section on importance has the rise of the loss, and its "
     "interval."
 )
+_GROUP = (
+    "is the column that stands for its near copies: a kept one, or else the one of the best rank. "
+    "Near copies order the rows almost alike, and categories part them alike."
+)
 
 
 def _how_to_read(content: ReportContent) -> Block:
@@ -114,7 +118,8 @@ def _how_to_read(content: ReportContent) -> Block:
 
 def _terms_of_values(content: ReportContent, columns: Sequence[ColumnReason]) -> dict[str, str]:
     """Return what the figures mean that are known of a column without the search."""
-    terms = {"Price": _PRICE} if any(column.price is not None for column in columns) else {}
+    terms = {"Group": _GROUP} if any(column.group is not None for column in columns) else {}
+    terms |= {"Price": _PRICE} if any(column.price is not None for column in columns) else {}
     if (with_target := (content.explanation or {}).get("with_target")) is not None:
         terms["Association"] = (
             f"is that of the column alone with {content.contract.target.name}, from 0 to 1, in "
@@ -139,6 +144,7 @@ _LONGEST_CATEGORY = 20  # letters
 
 def _table_of(content: ReportContent, caption: str, columns: Sequence[ColumnReason]) -> Table:
     evidence = evidence_of(content)
+    has_groups = any(column.group is not None for column in columns)
     has_prices = any(column.price is not None for column in columns)
     has_associations = any(column.association is not None for column in columns)
     has_values = any(column.counts for column in columns)
@@ -147,6 +153,7 @@ def _table_of(content: ReportContent, caption: str, columns: Sequence[ColumnReas
         (
             column.column,
             column.why,
+            *([plain(column.group)] if has_groups else ()),
             *([bound_of_share(column.price)] if has_prices else ()),
             *(plain(of.get(column.column)) for of in evidence.values()),
             *([number(column.association)] if has_associations else ()),
@@ -159,6 +166,8 @@ def _table_of(content: ReportContent, caption: str, columns: Sequence[ColumnReas
     ]
     is_kept = columns[0].state == "kept"
     headings: dict[str, Kind] = {"Feature" if is_kept else "Column": "name", "Why": "why"}
+    if has_groups:
+        headings["Group"] = "group"
     headings |= numbers(*["Price"] * has_prices, *evidence)
     headings |= numbers(*["Association"] * has_associations)
     if has_values:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 MOST_ROWS = 200  # of a table whose other rows are in a file
 _LONG = 60
 
-Kind = Literal["name", "text", "why", "number", "mark"]
+Kind = Literal["name", "text", "why", "group", "number", "mark"]
 
 
 class Code(str):

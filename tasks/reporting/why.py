@@ -47,6 +47,8 @@ class ColumnReason:
     # true and false the most frequent first; at most 12, the last of which are all others.
     counts: Sequence[int] | None = None
     association: float | None = None  # with the target, alone, from 0 to 1
+    # The column that stands for its group of near copies: a kept one, or else the highest in rank.
+    group: str | None = None
     rank: int | None = None  # among the features that took part, from 1 for the most useful
     share_of_folds: float | None = None  # that keep it
     # Of a kept column, masked alone: what the model explains less, at most, as a share of what it
@@ -94,6 +96,7 @@ def columns_of(content: ReportContent) -> list[ColumnReason]:
             f"{why[0].upper()}{why[1:]}.",
             **_profile(profile.get(name, {})),
             association=with_target.get(name),
+            group=known.group(name),
             rank=rank.get(name) if known.has_order else None,
             share_of_folds=shares.get(name),
             **known.price(name),
@@ -191,6 +194,11 @@ class _Known:
                 f"{_named([feature])}, which is kept, is like it (association {association:.2f})"
             )
         return "; ".join(parts)
+
+    def group(self, name: str) -> str | None:
+        """Return which near copy stands for a column, perhaps itself; None if it has no copies."""
+        copies = self._copies.get(name, ())
+        return min(copies, key=lambda n: (n not in self._kept, self.rank[n]), default=None)
 
     def price(self, name: str) -> dict[str, Any]:
         """Return the fields on the price of a column: a kept one that was measured has some."""

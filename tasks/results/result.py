@@ -459,9 +459,10 @@ class SelectionResult:
             sentence; and what is known of ``type``, ``distinct`` values, the share that is
             ``missing``, ``minimum``, ``mean``, ``maximum``, the ``most_frequent`` category,
             ``counts`` of rows (in 12 intervals of equal width, or of the most frequent
-            categories), ``association`` with the target alone (0 to 1), ``rank``,
-            ``share_of_folds``; and of kept columns the ``price``, with ``loss_rise`` and
-            ``loss_rise_interval``, as in `importance`. Kept columns come first, each kind by rank.
+            categories), ``association`` with the target alone (0 to 1), the ``group`` of near
+            copies, named by the column that stands for it, ``rank``, ``share_of_folds``; and of
+            kept columns the ``price``, with ``loss_rise`` and ``loss_rise_interval``, as in
+            `importance`. Kept columns come first, each kind by rank.
         """
         import pandas as pd
 

@@ -4,6 +4,11 @@ const NUMBER = /^[+-]?[\d,]*\.?\d+(e[+-]?\d+)?(?=$| %| of | to )/;
 const FEWEST_ROWS = 10; // of a table that has a filter
 const NOTHING = "\u2013";
 
+const cellsOfGroups = [...document.querySelectorAll("td.group")].map(textOf);
+const GROUPS = [...new Set(cellsOfGroups)].filter((name) => name !== NOTHING);
+// Of each table with groups, what shows one: some of its columns are kept and others dropped.
+const grouped = [];
+
 function made(name, properties) {
   return Object.assign(document.createElement(name), properties);
 }
@@ -41,20 +46,36 @@ function enhance(table) {
     heading.replaceChildren(button);
   });
 
-  if (rows.length < FEWEST_ROWS) return;
+  const ofGroup = headings.findIndex((heading) => heading.className === "group");
+  if (rows.length < FEWEST_ROWS && ofGroup < 0) return;
   const field = made("input", { type: "search", autocomplete: "off" });
   field.setAttribute("aria-label", `Filter: ${table.caption.textContent}`);
   field.placeholder = "Filter rows";
-  const count = made("output");
-  field.addEventListener("input", () => {
+  const group = made("select"), count = made("output");
+  group.setAttribute("aria-label", `Group: ${table.caption.textContent}`);
+  const filter = () => {
     const wanted = field.value.trim().toLowerCase();
-    rows.forEach((row, i) => { row.hidden = !words[i].includes(wanted); });
+    rows.forEach((row, i) => {
+      const isOfGroup = !group.value || textOf(row.cells[ofGroup]) === group.value;
+      row.hidden = !isOfGroup || !words[i].includes(wanted);
+    });
     const shown = rows.filter((row) => !row.hidden).length;
     count.textContent = shown < rows.length ? `${shown} of ${rows.length} rows` : "";
-  });
+  };
+  field.addEventListener("input", filter);
 
   const tools = made("div", { className: "tools" });
   tools.append(field);
+  if (ofGroup >= 0) {
+    group.append(new Option("All groups", ""), ...GROUPS.map((name) => new Option(name)));
+    group.addEventListener("change", () => grouped.forEach((show) => show(group.value)));
+    grouped.push((name) => {
+      group.value = name;
+      table.closest("details").open ||= name !== "";
+      filter();
+    });
+    tools.append(group);
+  }
   if (navigator.clipboard) {
     const copy = made("button", { type: "button", textContent: "Copy" });
     copy.addEventListener("click", async () => {

@@ -132,6 +132,29 @@ def test_a_table_is_sorted_and_filtered_and_its_former_order_comes_back(address)
         assert ranks.all_inner_texts() == expected
 
 
+def test_a_group_is_shown_alone_in_all_tables_and_sorted_together(content, tmp_path) -> None:
+    names = content.contract.candidates
+    group, dropped = [names[35], names[2], names[5]], [names[0], names[9]]
+    path = tmp_path / "report.html"
+    path.write_bytes(render_report(replace(content, near_copies=[group, dropped])))
+    with browser.opened(browser.program()) as page:
+        page.goto(path.as_uri())
+        table = page.locator("table.sortable").filter(has_text="Dropped columns")
+        rows = page.locator("table:has(td.group) tbody tr:visible th")
+        page.get_by_label("Filter: Dropped columns").fill(names[5])
+        page.get_by_label("Group: Kept features").select_option(names[35])
+        assert rows.all_inner_texts() == [names[35], names[5]]
+        page.get_by_label("Filter: Dropped columns").fill("")
+        assert rows.all_inner_texts() == [names[35], names[5], names[2]]
+        page.get_by_label("Group: Dropped columns").select_option("All groups")
+        table.get_by_role("columnheader", name="Group").get_by_role("button").click()
+        ordered = table.locator("tbody th").all_inner_texts()
+        assert {frozenset(ordered[:2]), frozenset(ordered[2:4])} == {
+            frozenset(group[1:]),
+            frozenset(dropped),
+        }
+
+
 @pytest.mark.parametrize(
     ("texts", "ascending"),
     [

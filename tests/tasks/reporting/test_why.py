@@ -73,6 +73,7 @@ def test_the_reason_is_the_one_that_is_known(why) -> None:
     stands, copy = sorted(
         ["strong", "copy_of_strong"], key=lambda name: why["state"][name] != "kept"
     )
+    assert why["group"].dropna().to_dict() == {stands: stands, copy: stands}
     assert why["why"][copy] == f"Near copy of {stands!r}, which stands for it."
     assert why["why"][stands].startswith("Rank ")
     assert why["why"][stands].endswith(f"; it stands for {copy!r}, a near copy of it.")
@@ -214,6 +215,15 @@ def test_groups_that_leave_first_say_why() -> None:
     assert why["feature 1"] == "Near copy of 'feature 2' and 'feature 4', dropped as well."
     assert why["feature 3"] == "By its attribution, it takes nothing off the loss of held-out rows."
     assert why["feature 4"].startswith("It was masked at step 5")
+
+
+def test_near_copies_are_a_group_of_the_kept_one_or_else_of_the_best() -> None:
+    copies = [["feature 0", "feature 6", "feature 5", "feature 7"], ["feature 2", "feature 3"]]
+    columns = columns_of(replace(synthetic(numbered(8), 2), near_copies=copies))
+    assert {column.column: column.group for column in columns if column.group} == {
+        **dict.fromkeys(copies[0], "feature 7"),
+        **dict.fromkeys(copies[1], "feature 3"),
+    }
 
 
 def test_a_dropped_feature_names_the_kept_one_that_is_associated_with_it() -> None:
