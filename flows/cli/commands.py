@@ -642,7 +642,7 @@ def why(run: str, column: str | None, store: str | Path, as_json: bool) -> None:
         check_known([column], [reason.column for reason in reasons])
         reasons = [reason for reason in reasons if reason.column == column]
     if as_json:
-        echo_json([asdict(reason) for reason in reasons])
+        echo_json([reason.known() for reason in reasons])
         return
     for reason in reasons:
         price = f" {reason.price_in_words}" if reason.price_in_words else ""

@@ -5,12 +5,10 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from chaffinch.storage.files import FORMAT_VERSION, to_json
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.reporting.page import SHARED, Report, report_of, template
 from chaffinch.tasks.reporting.section import (
@@ -33,6 +31,7 @@ from chaffinch.tasks.reporting.text import cut, number, visible
 _TEMPLATE = SHARED / "report.html"
 _MOST_BYTES = 200_000  # of a download inside of the page
 _MOST_ROWS, _LONGEST_CELL = 20, 160  # of a table in Markdown: forges refuse texts over 64 kB
+_JSON_VERSION = 2  # of report.json; the first had null for what is not known of a column
 _BEGIN, _END = "<!-- decision -->", "<!-- /decision -->"  # text of a report has no such signs
 
 
@@ -59,9 +58,9 @@ def as_json(report: Report) -> bytes:
     The format is in storage/README.md.
     """
     summary = [(text_of(label), text_of(text)) for label, text in report.summary]
-    return to_json(
+    return _in_lines(
         {
-            "format_version": FORMAT_VERSION,
+            "format_version": _JSON_VERSION,
             "format": "chaffinch report",
             **{name: getattr(report, name) for name in ("run", "title", "made_from", "verdict")},
             "needs_decision": None,
@@ -72,7 +71,7 @@ def as_json(report: Report) -> bytes:
             ],
             "summary": [{"label": label, "text": text} for label, text in summary],
             "change": None if report.change is None else text_of(report.change),
-            "columns": [asdict(column) for column in report.columns],
+            "columns": [column.known() for column in report.columns],
             "sections": [
                 {
                     "heading": section.heading,
@@ -82,6 +81,19 @@ def as_json(report: Report) -> bytes:
             ],
         }
     )
+
+
+def _in_lines(fields: Mapping[str, Any]) -> bytes:
+    """Return JSON without spaces: a line for each field, and for each object in a list of them."""
+    write = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+    def written(value: Any) -> str:
+        if not (isinstance(value, list) and value and isinstance(value[0], dict)):
+            return write(value)
+        return "[\n{}\n]".format(",\n".join(map(write, value)))
+
+    lines = ",\n".join(f"{write(name)}:{written(value)}" for name, value in fields.items())
+    return f"{{\n{lines}\n}}\n".encode()
 
 
 def _as_json(block: Block) -> Iterator[dict[str, Any]]:
@@ -173,7 +185,7 @@ def with_decision(name: str, form: bytes, run: str, reason: str) -> bytes:
     It says nothing of that if the reason is empty.
     """
     if name.endswith(".json"):
-        return to_json({**json.loads(form), "needs_decision": reason or None})
+        return _in_lines({**json.loads(form), "needs_decision": reason or None})
     first = "A person has to decide."
     second = f" When it ended, this run needed a decision: {reason}. "
     command, third = f"chaffinch show {run}", " says whether it still does."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -56,6 +56,10 @@ class ColumnReason:
     price: float | None = None
     loss_rise: float | None = None
     loss_rise_interval: Sequence[float] | None = None
+
+    def known(self) -> dict[str, Any]:
+        """Return the fields that are known, for JSON."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
     @property
     def price_in_words(self) -> str:
