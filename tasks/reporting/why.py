@@ -180,7 +180,7 @@ class _Known:
     def why_kept(self, name: str) -> str:
         if name in self._keep:
             return "it is on the keep list"
-        parts = [self._change_of(name) or self._place(name)]
+        parts = [self._change_of(name) or self._why_it_stays(name) or self._place(name)]
         if self._outlast_all > 1 and name not in self._steps:
             parts = ["the search ended before it left"]
         if copies := [other for other in self._copies.get(name, ()) if other not in self._kept]:
@@ -226,15 +226,11 @@ class _Known:
         if change := self._change_of(name):
             return change
         content, place = self._content, self._place(name)
-        # the nearest number of features that leaves this one out
-        at = bisect_left(self._sizes, (self.rank[name],)) - 1
-        if at >= 0:
-            size, bound = self._sizes[at]
-            loses = "loses" if size == 1 else "lose"
-            return (
-                f"{place}; the best {number(size)} {loses} at most {bound_of_share(bound)} of what "
-                "all features explain"
-            )
+        size, loses = self._loses_without(name)
+        if size:
+            if size == self._last_kept == content.n_kept:
+                return f"{place} and {loses}"
+            return f"{place}; the best {number(size)} {loses}"
         loss = self._losses.get(name)
         if loss is None or content.is_constrained:
             return place
@@ -245,6 +241,30 @@ class _Known:
             f"it {verb} at step {number(self._steps[name])} of the search, as what cost least: "
             f"the loss was then {number(loss)}{limit}"
         )
+
+    def _why_it_stays(self, name: str) -> str:
+        """Return what its absence costs; empty if that was not measured."""
+        size, loses = self._loses_without(name)
+        if size:
+            return f"without it, the best {number(size)} {loses}"
+        content, loss = self._content, self._losses.get(name)
+        if loss is None or content.n_kept < content.n_candidates:
+            return ""
+        with_all = number(content.unmasked_loss)
+        return (
+            "all are kept; without it and those that left before it, the loss was "
+            f"{number(loss)}, and {with_all} with all"
+        )
+
+    def _loses_without(self, name: str) -> tuple[int, str]:
+        """Return the most features without one that were measured, and what they lose at most.
+
+        The number is 0 where there are none.
+        """
+        at = bisect_left(self._sizes, (self.rank[name],)) - 1
+        size, bound = self._sizes[at] if at >= 0 else (0, 0.0)
+        verb = "loses" if size == 1 else "lose"
+        return size, f"{verb} at most {bound_of_share(bound)} of what all features explain"
 
     def _change_of(self, name: str) -> str:
         """Return how a reselection changed the former set by a feature; empty if it did not."""

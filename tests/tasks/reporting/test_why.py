@@ -75,7 +75,7 @@ def test_the_reason_is_the_one_that_is_known(why) -> None:
     )
     assert why["group"].dropna().to_dict() == {stands: stands, copy: stands}
     assert why["why"][copy] == f"Near copy of {stands!r}, which stands for it."
-    assert why["why"][stands].startswith("Rank ")
+    assert why["why"][stands].startswith("Rank 1 " if why["rank"][stands] == 1 else "Without it, ")
     assert why["why"][stands].endswith(f"; it stands for {copy!r}, a near copy of it.")
     assert why["why"]["asked_for"] == "It is on the keep list."
     assert why["why"]["dropped"] == "It is on the drop list."
@@ -110,20 +110,24 @@ def test_type_missing_share_rank_and_folds_are_those_of_the_run(why, result) -> 
         assert names == sorted(names, key=result.ranks.__getitem__)
 
 
-def test_a_dropped_feature_names_what_the_nearest_smaller_number_of_features_loses() -> None:
+@pytest.mark.parametrize("n_kept", [1, 2])
+def test_a_feature_names_what_the_most_features_without_it_lose(n_kept) -> None:
     result = chaffinch.select(
-        table().drop(columns="copy_of_strong"), "price", model=LINEAR, n_features=1
+        table().drop(columns="copy_of_strong"), "price", model=LINEAR, n_features=n_kept
     )
     bounds = result.curve.set_index("n_features")["share_lost_at_most"]
-    (second,) = (name for name, rank in result.ranks.items() if rank == 2)
-    assert (
-        result.why()
-        .set_index("column")["why"][second]
-        .startswith(
-            f"Rank 2 of {len(result.candidates)}; the first 1 is kept; the best 1 loses at most "
-            f"{bound_of_share(bounds[1])} of what all features explain"
-        )
+    by_rank = {rank: name for name, rank in result.ranks.items()}
+    why = result.why().set_index("column")["why"]
+    least = n_kept + 1
+    lost = f"at most {bound_of_share(bounds[n_kept])} of what all features explain"
+    kept, lose = ("1 is", "loses") if n_kept == 1 else (f"{n_kept} are", "lose")
+    assert why[by_rank[least]].startswith(
+        f"Rank {least} of {len(result.candidates)}; the first {kept} kept and {lose} {lost}"
     )
+    for rank in range(2, least):
+        size = max(size for size in bounds.index if size < rank)
+        loses = f"lose{'s' * (size == 1)} at most {bound_of_share(bounds[size])}"
+        assert why[by_rank[rank]].startswith(f"Without it, the best {size} {loses} of what all")
 
 
 def test_terminal_report_and_json_say_the_same(why, result, tmp_path) -> None:
@@ -193,7 +197,11 @@ def test_a_ranking_says_the_place_by_score_and_a_whole_set_says_that() -> None:
 
 def test_what_outlasts_the_search_what_all_keep_and_what_constraints_chose() -> None:
     content = synthetic(numbered(4), 4)
-    assert said(content)["feature 0"] == "Rank 4 of 4; all are kept."
+    assert said(content)["feature 3"] == "Rank 1 of 4; all are kept."
+    assert said(content)["feature 1"] == (
+        "All are kept; without it and those that left before it, the loss was 0.55, and 0.1302 "
+        "with all."
+    )
     features = content.contract.to_dict()["features"]
     lasting = [{**f, "step": f["step"] if f["name"] == "feature 0" else None} for f in features]
     why = said(with_contract(content, features=lasting))
