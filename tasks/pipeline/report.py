@@ -174,9 +174,31 @@ def _difference(
         "then": _figures(before),
         "now": _figures(after),
         "drift": drift,
+        "rises": _rises(run, store.named(promotion.run), before.loss),
         "misfits": {what: columns for what, columns in misfits.items() if columns},
         "why_no_drift": why_no_drift,
     }
+
+
+def _rises(run: SelectionRun, promoted: Run, loss: str) -> dict[str, dict[str, float]]:
+    """Return by how much the loss rises once a feature is masked, then and now.
+
+    Empty where that is not known of the promoted run, or of another loss.
+    """
+    if loss != run.contract.loss or not promoted.exists:
+        return {}
+    try:
+        results = StageResults(promoted.name, promoted.records())
+        explained = results.explanation if "evaluate" in results.records else None
+    except StorageError:  # a damaged run is no reason to lose this one's report
+        return {}
+    if explained is None or run.explanation is None:
+        return {}
+    then, now = (
+        {one["feature"]: one["rise"] for one in known["importance"]["features"]}
+        for known in (explained, run.explanation)
+    )
+    return {"then": then, "now": now} if then and now else {}
 
 
 def _figures(contract: Contract) -> dict[str, Any]:

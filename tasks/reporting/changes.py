@@ -9,6 +9,7 @@ from typing import Any
 from chaffinch.storage.column_names import quoted_with_reasons
 from chaffinch.tasks.reporting.content import ReportContent
 from chaffinch.tasks.reporting.section import (
+    BarsBeside,
     Block,
     Code,
     Command,
@@ -240,12 +241,9 @@ def since_promotion(content: ReportContent) -> Iterator[Block]:
         ),
     ]
     yield Table("Then and now", {"Figure": "text", **numbers("Promoted run", "This run")}, figures)
-    if changes:
-        caption = f"Features that changed ({number(len(changes))})"
-        columns: dict[str, Kind] = {"Feature": "name", "Change": "text"}
-        yield folded(Table(caption, columns, changes, file="selection.json"))
-    else:
+    if not changes:
         yield paragraph("Both keep features of the same names.")
+    yield from _then_and_now(dict(changes), promoted.get("rises"), then["loss_name"])
     for misfit in _misfits_in_words(promoted):
         yield paragraph(f"{misfit}.")
     if promoted["drift"]:
@@ -259,6 +257,36 @@ def since_promotion(content: ReportContent) -> Iterator[Block]:
         )
     elif promoted["why_no_drift"]:
         yield note(f"How columns moved was not measured: {promoted['why_no_drift']}.")
+
+
+def _then_and_now(
+    changes: Mapping[str, str], rises: Mapping[str, Mapping[str, float]] | None, loss: str
+) -> Iterator[Block]:
+    """Yield the features that changed; with the importance of each kept one, where it is known."""
+    if not rises:
+        if changes:
+            caption = f"Features that changed ({number(len(changes))})"
+            columns: dict[str, Kind] = {"Feature": "name", "Change": "text"}
+            yield folded(Table(caption, columns, [*changes.items()], file="selection.json"))
+        return
+    then, now = rises["then"], rises["now"]
+    names = dict.fromkeys([*now, *then, *changes])
+    most = {name: max(0.0, then.get(name, 0.0), now.get(name, 0.0)) for name in names}
+    longest, rows = max(most.values()) or 1.0, []
+    for name in sorted(names, key=lambda name: -most[name]):
+        was, is_now = then.get(name), now.get(name)
+        rise = None if was is None or is_now is None else is_now - was
+        change = changes.get(name) or number(rise, "+")
+        shares = (max(0.0, figure or 0.0) / longest for figure in (was, is_now))
+        rows.append((name, BarsBeside(change, *shares), number(was), number(is_now)))
+    caption = f"Importance then and now ({number(len(rows))})"
+    columns = {"Feature": "name", "Change": "text", **numbers("Promoted run", "This run")}
+    yield folded(Table(caption, columns, rows, file="explanation.json", is_sortable=True))
+    yield note(
+        f"Importance is by how much the loss ({loss_in_words(loss)}) rises once the feature is "
+        "masked, each run on its own rows. The upper bar is the promoted run, the lower one this "
+        "run."
+    )
 
 
 def _loss_rows(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from chaffinch.errors import printable
-from chaffinch.tasks.reporting.section import Bars
+from chaffinch.tasks.reporting.section import Bars, BarsBeside
 from chaffinch.tasks.reporting.text import cut, interval, number
 
 if TYPE_CHECKING:
@@ -278,12 +278,20 @@ _LONGEST = 28  # letters of a name
 _ROW = 0.32  # inches
 _BAR = 0.7  # of a row
 _STEP, _TALLEST = 6, 18  # width and height of a small bar
+_WIDEST = 72  # of two bars, one above the other; the style has it as well
 
 
-def bars_of(cell: Bars) -> Markup:
-    """Return the small bars of a cell as an SVG element: a path, as a page has hundreds of them."""
+def bars_of(cell: Bars | BarsBeside) -> Markup:
+    """Return the small bars of a cell as an SVG element: paths, as a page has hundreds of them."""
     from markupsafe import Markup
 
+    if isinstance(cell, BarsBeside):  # their figures are in the row
+        bar = Markup('<path class="{}" d="M0 {}h{}"/>')
+        wide = {"then": (4, cell.then), "now": (13, cell.now)}
+        drawn = [bar.format(c, y, math.ceil(_WIDEST * s)) for c, (y, s) in wide.items() if s > 0]
+        return Markup('<svg class="beside" aria-hidden="true">{}</svg>').format(
+            Markup().join(drawn)
+        )
     most = max(cell.counts)
     tall = [math.ceil(_TALLEST * count / most) for count in cell.counts]  # no count looks like 0
     path = "".join(f"V{_TALLEST - height}h{_STEP - 1}V{_TALLEST}h1" for height in tall)

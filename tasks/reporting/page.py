@@ -24,6 +24,7 @@ from chaffinch.tasks.reporting.features import (
 from chaffinch.tasks.reporting.search import search_of
 from chaffinch.tasks.reporting.section import (
     Bars,
+    BarsBeside,
     Code,
     Link,
     ReportOf,
@@ -71,7 +72,7 @@ def template(path: Path) -> Template:
         lstrip_blocks=True,
     )
     environment.tests["code"] = lambda part: isinstance(part, Code)
-    environment.tests["bars"] = lambda part: isinstance(part, Bars)
+    environment.tests["bars"] = lambda part: isinstance(part, Bars | BarsBeside)
     environment.tests["report"] = lambda part: isinstance(part, ReportOf)
     environment.tests["link"] = lambda part: isinstance(part, Link)
     environment.globals |= {

@@ -34,6 +34,18 @@ class Bars(str):
         return made
 
 
+class BarsBeside(str):
+    """Text of a cell below two bars, one above the other, of these shares of the longest."""
+
+    then: float
+    now: float
+
+    def __new__(cls, text: str, then: float, now: float) -> BarsBeside:
+        made = super().__new__(cls, text)
+        made.then, made.now = then, now
+        return made
+
+
 class ReportOf(str):
     """The name of a run, in a table of a page in its store: it leads to the report."""
 

@@ -1,6 +1,7 @@
 """What the report shows of the final model: importance, stand-ins, predictions, promotion."""
 
 import json
+import math
 import shutil
 from pathlib import Path
 
@@ -272,13 +273,42 @@ def test_after_a_promotion_the_report_answers_what_changed(promoted, since, tmp_
         "The distribution changed of other."
     ) in page.text
     assert page.headings[2] == "Since the last promotion"
-    assert page.tables["Features that changed (3)"][1:] == [[name, "entered"] for name in entered]
+    then, now = (rises(explained(one)) for one in (first, second))
+    assert {*now} == {*second.features}
+    shown = page.tables["Importance then and now (5)"][1:]
+    most = {name: max(now[name], then.get(name, 0)) for name in now}
+    assert [row[0] for row in shown] == sorted(most, key=lambda name: -most[name])
+    for name, change, before, after in shown:
+        assert [before, after] == [number(rise.get(name)) for rise in (then, now)]
+        is_new = name not in first.features
+        assert change == ("entered" if is_new else number(now[name] - then[name], "+"))
+    longest = max(most.values())
+    bars = [
+        ("path", {"class": of, "d": f"M0 {top}h{math.ceil(72 * rise[row[0]] / longest)}"})
+        for row in shown
+        for of, top, rise in (("then", 4, then), ("now", 13, now))
+        if rise.get(row[0], 0) > 0
+    ]
+    assert [one for one in page.elements if one[1].get("class") in ("then", "now")] == bars
     drift = page.tables["Drift of 6 columns: kept then or now, or the target"][1:]
     assert [row[0] for row in drift if row[1] == "moved"] == [drift[0][0]] == ["other"]
     assert {row[0] for row in drift} == {*second.features, second.contract.target.name}
     night = chaffinch.run_history("orders", store=store).set_index("run").loc[second.run]
     assert (night["moved"], night["state"]) == (("other",), "finished")
     assert night["features"] == tuple(second.features)
+
+
+def test_without_the_promoted_run_the_report_names_what_changed_alone(since, tmp_path) -> None:
+    _, store = since
+    (run,) = (store / "runs").iterdir()
+    shutil.rmtree(run)
+    newer = file_of(table_of(seed=1), tmp_path / "newer")
+    second = select(newer, method="correlation", n_features=5, store=store)
+    page = Page((second.folder / "report.html").read_bytes())
+    assert {tuple(row[1:]) for row in page.tables["Features that changed (3)"][1:]} == {
+        ("entered",)
+    }
+    assert not [one for one in page.of("svg") if one.get("class") == "beside"]
 
 
 def test_a_promoted_number_that_became_a_category_is_told_of(promoted, since, tmp_path) -> None:

@@ -182,6 +182,10 @@ def explained(content: ReportContent) -> ReportContent:
             "is_same_table": False,
             **{"then": {**figures, "n_features": 7}, "now": {**figures, "n_features": len(kept)}},
             "drift": [{"feature": name, **drift, **chance} for name in kept[:200]],
+            "rises": {
+                "then": dict.fromkeys(dropped[:200], 0.25),
+                "now": {name: 1 / place for place, name in enumerate(kept[:200], 1)},
+            },
         },
     )
 
@@ -213,7 +217,7 @@ class Page(HTMLParser):
     @property
     def figures(self) -> list[dict[str, str | None]]:
         """The charts but for the small bars of cells."""
-        return [one for one in self.of("svg") if one.get("class") != "bars"]
+        return [one for one in self.of("svg") if one.get("class") not in ("bars", "beside")]
 
     @property
     def charts(self) -> list[str]:
