@@ -44,6 +44,7 @@ from chaffinch.tasks.reporting.losses import (
 from chaffinch.tasks.reporting.section import Kind, Table
 from chaffinch.tasks.reporting.text import (
     costs_in_words,
+    explained_in_words,
     how_stable,
     interval,
     listed,
@@ -196,8 +197,14 @@ def show(result: SelectionResult, *, as_json: bool, with_warnings: bool = True) 
     contract = result.contract
     print_line(console, f"{result.run}: features that predict {contract.target.name}", "bold")
     print_line(console, result.verdict, "bold")
-    best_first = map(str, sorted(result.features, key=result.ranks.__getitem__))
-    print_line(console, f"Kept {kept} of {total}: {listed(best_first, NAMES_SHOWN)}")
+    best_first = list(map(str, sorted(result.candidates, key=result.ranks.__getitem__)))
+    is_kept = {*map(str, result.features)}
+    of_kept = (name for name in best_first if name in is_kept)
+    print_line(console, f"Kept {kept} of {total}: {listed(of_kept, NAMES_SHOWN)}")
+    if dropped := [name for name in best_first if name not in is_kept]:
+        print_line(console, f"Dropped {len(dropped)}: {listed(dropped, NAMES_SHOWN)}")
+    if explained := explained_in_words(contract):
+        print_line(console, explained)
     heads = f"all {total}", f"selected {kept}"
     of_metrics = metrics(contract, f"metric, {judged_part(contract)} rows", heads)
     if of_metrics.rows:

@@ -31,6 +31,7 @@ def print_table(console: Console, of_report: ReportTable, *, wraps_names: bool =
             Text(printable(f"{heading[:1].lower()}{heading[1:]}")),
             justify="right" if kind == "number" else "left",
             no_wrap=kind == "name" and not wraps_names,
+            overflow="fold" if wraps_names else "ellipsis",
         )
     for place, row in enumerate(of_report.rows):
         style = "bold" if place == of_report.marked else None

@@ -20,7 +20,6 @@ from chaffinch.tasks.reporting.section import (
 from chaffinch.tasks.reporting.text import (
     NOTHING,
     interval,
-    interval_of_share,
     listed,
     number,
     numbers_alike,
@@ -98,13 +97,6 @@ def losses(content: ReportContent) -> Iterator[Block]:
     yield note(
         " ".join(filter(None, [f"{judged} Both final models were fitted on {fitted}.", beyond]))
     )
-    comparison = content.contract.comparison
-    if comparison.explained is not None:
-        ends = interval_of_share(comparison.explained)
-        yield note(
-            f"On the {judged_part(content.contract)} rows the selected features explain {ends} of "
-            f"a constant’s loss, with {comparison.confidence:.0%} confidence."
-        )
     if (of_metrics := metrics(content.contract)).rows:
         yield of_metrics
         models = "the models of the fold" if is_out_of_fold else "the final models"

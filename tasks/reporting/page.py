@@ -35,6 +35,7 @@ from chaffinch.tasks.reporting.section import (
 from chaffinch.tasks.reporting.text import (
     costs_in_words,
     counted,
+    explained_in_words,
     how_stable,
     made_from,
     number,
@@ -217,7 +218,7 @@ def _about_the_figures(content: ReportContent) -> list[str | Link]:
 
 
 def _summary(content: ReportContent) -> Iterator[tuple[list[str | Link], list[str]]]:
-    """Yield label and text of the lines on features, and on what is promoted."""
+    """Yield label and text of the lines on features, the model, and what is promoted."""
     order = "by rank" if content.has_steps else "most probable first" if content.scores else ""
     kept = shorten_list((feature.name for feature in kept_in_order(content)), _NAMED)
     yield [Link("Kept", "Features"), f", {order}" if order else ""], [f"{kept}."]
@@ -228,6 +229,8 @@ def _summary(content: ReportContent) -> Iterator[tuple[list[str | Link], list[st
         closest = ", closest to being kept first" if order else ""
         dropped = shorten_list(dropped_candidates(content), _NAMED)
         yield [Link(label, "Features"), closest], [f"{dropped}."]
+    if explained := explained_in_words(content.contract):
+        yield [Link("Explained", "Losses")], [explained]
     if (promoted := content.promoted) is not None:
         since = "Since the last promotion"
         brief, command = changes.summarise_promotion(promoted), []

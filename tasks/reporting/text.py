@@ -223,3 +223,14 @@ def how_stable(contract: Contract) -> str:
     return stability_in_words(contract) or (
         "The features come from one split of the rows; how far they depend on it was not measured."
     )
+
+
+def explained_in_words(contract: Contract) -> str:
+    """Return what the kept features explain, in a sentence; empty where it is not known."""
+    comparison = contract.comparison
+    if comparison.explained is None:
+        return ""
+    return (
+        f"The kept features explain {interval_of_share(comparison.explained)} of a constant’s "
+        f"loss, with {comparison.confidence:.0%} confidence."
+    )

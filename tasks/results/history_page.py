@@ -34,6 +34,7 @@ _TEMPLATE = SHARED / "history.html"
 _MOST_ROWS = 200  # of a table
 _LAST = 30  # runs that a row of marks shows
 _NAMED = 3  # columns in a cell
+_NAMED_IN_USE = 20
 _MONTH = timedelta(days=30)
 _SVG = Markup(  # as wide as a phone, with letters of 12.5 pixels
     '<svg viewBox="0 0 360 170" style="min-width: 360px" role="img" aria-label="{}">'
@@ -90,7 +91,7 @@ def needs_a_person(history: History) -> Iterator[Block]:
     """Return what is open, unfinished or cannot be read, and the decisions that were made."""
     finished = {row.data_set: row.created for row in history.rows if row.state == "finished"}
     rows = [
-        (_name(row), why, row.data_set, _moment(row.created))
+        (_moment(row.created), why, row.data_set, _name(row))
         for row in reversed(history.rows)
         if (why := _what_is_open(row, finished.get(row.data_set, "")))
     ]
@@ -98,8 +99,8 @@ def needs_a_person(history: History) -> Iterator[Block]:
         (NOTHING, f"What is promoted cannot be read: {why}", name, NOTHING)
         for name, why in history.damage.items()
     ]
-    headings: dict[str, Kind] = {"Run": "name", "Why": "why", "Data set": "text"}
-    headings["Began (UTC)"] = "number"
+    headings: dict[str, Kind] = {"Began (UTC)": "text", "Why": "why"}
+    headings |= {"Data set": "text", "Run": "name"}
     if rows:
         yield _cut("Open", headings, rows)
         yield note(
@@ -111,7 +112,7 @@ def needs_a_person(history: History) -> Iterator[Block]:
     else:
         yield paragraph("Nothing: no decision is open, and no run is to be continued.")
     decided = [
-        (_name(row), row.decision, row.data_set, _moment(row.created))
+        (_moment(row.created), row.decision, row.data_set, _name(row))
         for row in reversed(history.rows)
         if row.decision and not row.is_open
     ]
@@ -164,7 +165,8 @@ def _over_time(history: History, name: str, rows: Sequence[HistoryRow]) -> Itera
     for entry in history.promotions.get(name, ())[-1:]:
         why = f": {entry.reason}" if entry.reason else ""
         since = f", since {_moment(entry.promoted)} UTC, {entry.how}{why}"
-        yield paragraph("In use is the contract of ", Code(entry.run), since)
+        keeps = [f". It keeps {_kept(row)}" for row in rows if row.run == entry.run]
+        yield paragraph("In use is the contract of ", Code(entry.run), f"{since}{''.join(keeps)}.")
     finished = _finished(rows)
     yield from _last_month(rows, finished, history.promotions.get(name, ()))
     # losses of another name or target are of another scale
@@ -182,7 +184,17 @@ def _over_time(history: History, name: str, rows: Sequence[HistoryRow]) -> Itera
     yield folded(_runs(rows))
     if (changing := _changing_columns(finished)).rows:
         yield folded(changing)
-        yield note(f"Marks: the last {_LAST} finished runs, the newest last; filled where kept.")
+        yield note(
+            f"Marks: the last {_LAST} finished runs, the newest last; filled where kept. A column "
+            "that comes as another goes may be a near copy of it: ",
+            Code("chaffinch why RUN COLUMN"),
+            " says so.",
+        )
+
+
+def _kept(row: HistoryRow) -> str:
+    n = f"{number(len(row.features))} of {counted(row.candidates or 0, 'column')}"
+    return f"{n}: {shorten_list(row.features, _NAMED_IN_USE)}"
 
 
 def _last_month(
@@ -204,6 +216,9 @@ def _last_month(
         changes.append(f"{loss} was {was} and is {now}, each on its own rows")
     if first.verdict != last.verdict:
         changes.append(f"the verdict was {first.verdict} and is {last.verdict}")
+    if last.moved:
+        moved = shorten_list(last.moved, _NAMED)
+        changes.append(f"columns whose distribution moved since the promotion: {moved}")
     since = rows[list(rows).index(first) + bool(before) :]  # the first run of all counts itself
     changes.append(f"{counted(sum(bool(row.decision) for row in since), 'run')} needed a person")
     begin = since[0].created

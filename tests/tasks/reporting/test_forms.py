@@ -123,6 +123,24 @@ def test_all_columns_are_in_the_json_of_a_wide_table_and_few_in_the_markdown() -
     assert len(forms["report.md"].decode()) < LONGEST_COMMENT
 
 
+def test_what_the_model_explains_is_on_the_first_screen_of_every_form() -> None:
+    content = synthetic(numbered(6), 2)
+    comparison = {**content.contract.to_dict()["comparison"], "explained": [0.2111, 0.4]}
+    forms = report_files(with_contract(content, comparison=comparison))
+    explained = "The kept features explain 21.1 % to 40 % of a constant"
+    (line,) = (
+        line for line in json.loads(forms["report.json"])["summary"] if line["label"] == "Explained"
+    )
+    assert line["text"].startswith(explained)
+    for form, heading in (
+        ("report.html", ">How sure the verdict is</h2>"),
+        ("report.md", "## How"),
+    ):
+        first_screen, is_there, _ = forms[form].decode().partition(heading)
+        assert is_there
+        assert explained in first_screen
+
+
 def test_names_break_no_table_of_the_markdown_and_run_nothing() -> None:
     content = synthetic([HOSTILE, "b", "c"], 3)
     target = {**content.contract.to_dict()["target"], "name": HOSTILE, "classes": [HOSTILE]}

@@ -87,12 +87,12 @@ def test_a_decision_is_open_until_something_is_promoted(store: Store, page: Page
     }
     assert list(found.index[found["is_open"]]) == ["orders-3"]
     waiting = page.tables["Open (3)"][1:]
-    assert [row[0] for row in waiting] == ["orders-4", "orders-3", "orders-2"]
+    assert [row[3] for row in waiting] == ["orders-4", "orders-3", "orders-2"]
     assert waiting[0][1].startswith("Unfinished")
     assert waiting[1][1] == "It needs a decision: another scale <b>"
     assert waiting[2][1].startswith("It cannot be read: selection.json of run 'orders-2'")
     (made,) = page.tables["Decisions that were made (1)"][1:]
-    assert made[:3] == ["orders-1", "a column is gone", "shop"]
+    assert made == ["2026-01-02 02:00", "a column is gone", "shop", "orders-1"]
     assert "2 runs needed a decision of a person; 1 decision is open" in page.text
 
 
@@ -117,7 +117,7 @@ def test_an_unfinished_run_is_open_until_a_newer_one_of_its_data_set_has_finishe
     night(store, 0, [0])
     begun(store, 1)
     (waiting,) = Page(render_history(history_of(store))).tables["Open (1)"][1:]
-    assert waiting[0] == "orders-1"
+    assert waiting[3] == "orders-1"
     night(store, 2, [0])
     assert "Nothing: no decision is open" in Page(render_history(history_of(store))).text
 
@@ -139,8 +139,8 @@ def test_the_last_month_is_told_in_a_sentence(page: Page, tmp_path) -> None:
     """From the last run that is a month older than the newest, or else from the first."""
     assert (
         "From 1 Jan 2026 to 4 Jan 2026: the kept columns are the same; the log loss of the kept "
-        "columns was 0.5 and is 0.4, each on its own rows; 2 runs needed a person; put in use: "
-        "orders-0."
+        "columns was 0.5 and is 0.4, each on its own rows; columns whose distribution moved since "
+        "the promotion: feature 1; 2 runs needed a person; put in use: orders-0."
     ) in page.text
     store = Store.open(tmp_path)
     for number in range(40):  # months have 28 days
@@ -172,6 +172,7 @@ def test_what_is_in_use_of_each_data_set_and_its_last_run_come_first(page: Page)
     assert shop[3:] == ["5", "2", "2026-01-04 02:00", "better", "3 of 12", "0.4", "0.45"]
     assert clicks[:3] == ["b_clicks", NOTHING, NOTHING]
     assert page.headings == ["What needs a person", "Data sets", "b_clicks", "shop"]
+    assert "It keeps 3 of 12 columns: feature 0, feature 1, feature 2." in page.text
 
 
 def test_the_page_runs_no_name_and_links_to_reports_that_are_there(
@@ -198,6 +199,7 @@ def test_the_command_writes_the_page_and_prints_the_same(store: Store, page: Pag
     printed = say(store, "history", "shop")
     for words in ("another scale <b>", "Columns that come and go (1):", "●○●", "orders-4"):
         assert words in printed
+    assert "\N{HORIZONTAL ELLIPSIS}" not in printed  # a run is named in full, for the next command
     rows = json.loads(say(store, "history", "shop", "--json"))
     assert [row["run"] for row in rows] == [f"orders-{number}" for number in range(5)]
     assert rows[3]["moved"] == ["feature 1"]
