@@ -47,7 +47,7 @@ class ColumnReason:
     # true and false the most frequent first; at most 12, the last of which are all others.
     counts: Sequence[int] | None = None
     association: float | None = None  # with the target, alone, from 0 to 1
-    # The column that stands for its group of near copies: a kept one, or else the highest in rank.
+    # The column that stands for its group of near copies: a kept one, or else that of best rank.
     group: str | None = None
     rank: int | None = None  # among the features that took part, from 1 for the most useful
     share_of_folds: float | None = None  # that keep it

@@ -165,8 +165,11 @@ def _over_time(history: History, name: str, rows: Sequence[HistoryRow]) -> Itera
     for entry in history.promotions.get(name, ())[-1:]:
         why = f": {entry.reason}" if entry.reason else ""
         since = f", since {_moment(entry.promoted)} UTC, {entry.how}{why}"
-        keeps = [f". It keeps {_kept(row)}" for row in rows if row.run == entry.run]
-        yield paragraph("In use is the contract of ", Code(entry.run), f"{since}{''.join(keeps)}.")
+        for row in _finished(rows):
+            if row.run == entry.run:
+                n = f"{number(len(row.features))} of {counted(row.candidates or 0, 'column')}"
+                since += f". It keeps {n}: {shorten_list(row.features, _NAMED_IN_USE)}"
+        yield paragraph("In use is the contract of ", Code(entry.run), f"{since}.")
     finished = _finished(rows)
     yield from _last_month(rows, finished, history.promotions.get(name, ()))
     # losses of another name or target are of another scale
@@ -190,11 +193,6 @@ def _over_time(history: History, name: str, rows: Sequence[HistoryRow]) -> Itera
             Code("chaffinch why RUN COLUMN"),
             " says so.",
         )
-
-
-def _kept(row: HistoryRow) -> str:
-    n = f"{number(len(row.features))} of {counted(row.candidates or 0, 'column')}"
-    return f"{n}: {shorten_list(row.features, _NAMED_IN_USE)}"
 
 
 def _last_month(

@@ -233,6 +233,17 @@ def test_a_contract_in_use_that_cannot_be_read_needs_a_person(damage, tmp_path) 
     assert row[2] == "orders"
 
 
+def test_of_a_damaged_run_in_use_no_columns_are_named(tmp_path) -> None:
+    store = Store.open(tmp_path)
+    run = night(store, 0, [0])
+    contract = (run.folder / "selection.json").read_bytes()
+    store.promotions.promote("orders", contract, run.name, "by hand", "")
+    (run.folder / "selection.json").write_text("{}")
+    text = Page(render_history(history_of(store))).text
+    assert "In use is the contract of orders-0 , since" in text
+    assert "It keeps" not in text
+
+
 def test_a_run_that_another_program_wrote_badly_is_a_row_as_well(tmp_path) -> None:
     store = Store.open(tmp_path)
     night(store, 0, [0])
