@@ -279,7 +279,7 @@ _COLUMNS = (
 )
 SELECTION = _options(
     f"target model.name {_COLUMNS} task loss baseline model.tuning model.folds model.tuning_rows "
-    "search_rows mask_rows seed shares tolerance "
+    "search_rows mask_rows price_columns seed shares tolerance "
     "history.lags history.rolling history.columns history.series "
     "alternatives.number alternatives.tau alternatives.quality alternatives.search "
     "alternatives.aggregate alternatives.time_limit alternatives.price_curve "

@@ -22,7 +22,8 @@ _Arguments = ParamSpec("_Arguments")
 _Returned = TypeVar("_Returned")
 
 OF_COMPARISONS = ("task", "baseline")
-OF_SELECTIONS = (*OF_COMPARISONS, "shares", "search_rows", "mask_rows", "as_published")
+_OF_ONE_SELECTION = ("shares", "search_rows", "mask_rows", "price_columns", "as_published")
+OF_SELECTIONS = (*OF_COMPARISONS, *_OF_ONE_SELECTION)
 _LISTS = ("keep", "drop", "categorical", "numeric")
 _NO_PARAMETER = (
     *("categorical", "numeric", "split", "embargo"),

@@ -70,7 +70,7 @@ class FeatureSelector(CallbackSupportMixin, SelectorMixin, BaseEstimator):  # ty
         Share of what all features explain that a smaller set may lose and still be as good.
     settings : mapping, optional
         What is rarely set, by name: ``"task"``, ``"baseline"``, ``"shares"``, ``"search_rows"``,
-        ``"mask_rows"``; see `chaffinch.select`.
+        ``"mask_rows"``, ``"price_columns"``; see `chaffinch.select`.
     random_state : int, RandomState or None
         Seed; the only source of randomness.
     n_jobs : int, optional

@@ -149,7 +149,8 @@ def select(
         ``"shares"``: percent of the rows for training, mask validation, model validation and test,
         four whole numbers, in all 100. ``"search_rows"``: most rows outside the test part that
         tune and search, at least 1000; the final models are fitted on all.
-        ``"mask_rows"``: most rows that masked losses are computed on. ``"as_published"``: True for
+        ``"mask_rows"``: most rows that masked losses are computed on. ``"price_columns"``: True
+        to price each kept column by models fitted without it. ``"as_published"``: True for
         the form of the method's paper wherever a setting has our default and the two differ; the
         page of the method says where.
     seed : int in 0..2**32-1

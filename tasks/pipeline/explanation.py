@@ -3,7 +3,8 @@
 The importance of a kept feature is the rise of the loss, on rows that judge, once the feature has
 its baseline value in every row. A test part is predicted by the final model. Rows that folds hold
 out are predicted by models refitted on the kept features without their fold. Of large tables,
-2,000 rows of the first folds are used.
+2,000 rows of the first folds are used. With `price_columns` models are fitted without the feature
+instead, so that others may stand for it; as many rows are used as predictions fit in memory.
 
 The price of a kept feature is the share that the model then explains less, of what it explains
 beyond a constant. Intervals and bounds hold for all features together: they are Student's, at a
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,7 @@ from numpy.typing import NDArray
 
 from chaffinch.tasks.data.splitting.stratified_split import Index
 from chaffinch.tasks.methods.refits import Refit
-from chaffinch.tasks.pipeline.judge import Judge
+from chaffinch.tasks.pipeline.judge import Judge, predicted
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
 from chaffinch.tasks.selection.core import FittedModel, Floats, Mask, Rows
 from chaffinch.tasks.settings.search_result import step_of_each
@@ -32,7 +34,7 @@ from chaffinch.tasks.statistics.size_curve import SizeCurve
 from chaffinch.tasks.statistics.verdict import CONFIDENCE, loss_if_any, too_few_units
 
 _MOST_ROWS = 2_000
-_MOST_FEATURES = 200
+MOST_PRICES = 200
 _MOST_CELLS = 8_000_000  # of predictions that are held at once: 64 MB
 
 
@@ -41,8 +43,8 @@ def associations_of(run: SelectionRun, rows: Rows) -> dict[str, Any]:
 
     They are those of at most 2,000 training rows.
     """
-    drawn = rows.take(_draw_rows(len(rows), run.settings.seed))
-    kept = _most_useful(run, _MOST_FEATURES)
+    drawn = rows.take(_draw_rows(len(rows), run.settings.seed, _MOST_ROWS))
+    kept = _most_useful(run, MOST_PRICES)
     *of_kept, of_target = associations(drawn.X, run.schema, kept, drawn.y)
     standing = stand_ins(np.array(of_kept), run.schema, run.mask, kept)
     named = dict(zip(run.schema.features, of_target.tolist(), strict=True))
@@ -54,14 +56,28 @@ def associations_of(run: SelectionRun, rows: Rows) -> dict[str, Any]:
 
 def explanation_of(run: SelectionRun, judge: Judge) -> dict[str, Any]:
     """Return the importance of kept features, and figures of the predictions."""
-    sample = _draw_rows(_n_rows_of_few_folds(run, judge), run.settings.seed)
+    sample = _rows_to_explain(run, judge)
     importance = _importance(run, judge, sample)
     return {
-        "importance": {**importance, "rows": len(sample), "n_kept": int(run.mask.sum())},
+        "importance": {
+            **importance,
+            "rows": len(sample),
+            "n_kept": int(run.mask.sum()),
+            "refitted": run.settings.price_columns,
+        },
         "predictions": prediction_figures(
             judge.rows.y, judge.with_selected, judge.rows.weight, run.description.classes, sample
         ),
     }
+
+
+def _rows_to_explain(run: SelectionRun, judge: Judge) -> Index:
+    """Return at most 2,000 of the rows that judge; for refits as many as fit in memory."""
+    if not run.settings.price_columns:
+        return _draw_rows(_n_rows_of_few_folds(run, judge), run.settings.seed, _MOST_ROWS)
+    n_values = max(1, run.schema.n_classes) * (1 + min(MOST_PRICES, int(run.mask.sum())))
+    most = max(_MOST_ROWS, _MOST_CELLS // n_values)
+    return _draw_rows(len(judge.rows), run.settings.seed, most)
 
 
 def _n_rows_of_few_folds(run: SelectionRun, judge: Judge) -> int:
@@ -72,11 +88,11 @@ def _n_rows_of_few_folds(run: SelectionRun, judge: Judge) -> int:
     return int(np.flatnonzero(fold == fold[min(_MOST_ROWS, len(fold)) - 1])[-1]) + 1
 
 
-def _draw_rows(n_rows: int, seed: int) -> Index:
-    """Return at most 2,000 rows, drawn at random, in order."""
-    if n_rows <= _MOST_ROWS:
+def _draw_rows(n_rows: int, seed: int, most: int) -> Index:
+    """Return at most so many rows, drawn at random, in order."""
+    if n_rows <= most:
         return np.arange(n_rows)
-    return np.sort(np.random.default_rng(seed).choice(n_rows, _MOST_ROWS, replace=False))
+    return np.sort(np.random.default_rng(seed).choice(n_rows, most, replace=False))
 
 
 def _most_useful(run: SelectionRun, most: int) -> list[int]:
@@ -94,8 +110,9 @@ def _importance(run: SelectionRun, judge: Judge, sample: Index) -> dict[str, Any
         None if judge.rows.weight is None else judge.rows.weight[sample],
     )
     n_values = max(1, run.schema.n_classes) * len(sample)
-    features = _most_useful(run, min(_MOST_FEATURES, max(1, _MOST_CELLS // n_values)))
-    unmasked, *masked = _predictions(run, judge, sample, features)
+    features = _most_useful(run, min(MOST_PRICES, max(1, _MOST_CELLS // n_values)))
+    predictions = _refitted_predictions if run.settings.price_columns else _masked_predictions
+    unmasked, *masked = predictions(run, judge, sample, features)
     before = loss_if_any(loss, rows.y, unmasked, rows.weight)
     if before is None:
         why = f"the {loss.name} of {len(sample):,} rows drawn at random is undefined"
@@ -142,7 +159,21 @@ def _importance(run: SelectionRun, judge: Judge, sample: Index) -> dict[str, Any
     }
 
 
-def _predictions(
+def _refitted_predictions(
+    run: SelectionRun, judge: Judge, sample: Index, features: Sequence[int]
+) -> NDArray[np.float64]:
+    """Return predictions of sampled rows by models fitted with and without each feature."""
+    masks = [run.mask, *(run.mask & (np.arange(len(run.mask)) != j) for j in features)]
+    done = partial(run.progress, "evaluate")
+    return np.array(run.workers.map(_refitted_predictions_of, (judge, sample), masks, done))
+
+
+def _refitted_predictions_of(shared: tuple[Judge, Index], mask: Mask) -> Floats:
+    judge, sample = shared
+    return predicted(judge, mask)[sample] if mask.any() else judge.constant[sample]
+
+
+def _masked_predictions(
     run: SelectionRun, judge: Judge, sample: Index, features: Sequence[int]
 ) -> NDArray[np.float64]:
     """Return predictions of sampled rows, with no feature and with each feature masked."""

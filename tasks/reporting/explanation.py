@@ -46,7 +46,7 @@ STAND_INS = "Features that stand for others"
 
 
 def importance(content: ReportContent) -> Iterator[Block]:
-    """Return by how much the loss rises once each kept feature is masked; empty if unknown."""
+    """Return by how much the loss rises without each kept feature; empty if unknown."""
     if content.explanation is None:
         return
     measured, contract = content.explanation["importance"], content.contract
@@ -57,6 +57,9 @@ def importance(content: ReportContent) -> Iterator[Block]:
         return
     n_shown, n_measured = min(len(features), _BARS), len(features)
     which, refitted, intervals = "", "", ""
+    without = "a feature has its baseline value in every row"
+    if by_refits := measured.get("refitted", False):  # earlier releases always masked
+        without = "models are fitted without a feature"
     are_joint = "price" in features[0]  # earlier releases had one for each feature
     if is_part := n_measured < measured["n_kept"]:
         which = f" of {n_measured} measured, those that the search kept longest"
@@ -72,16 +75,16 @@ def importance(content: ReportContent) -> Iterator[Block]:
     yield Figure(
         _importance_chart(features[:_BARS]),
         f"By how much the loss ({loss_in_words(contract.loss)}) of {number(measured['rows'])} "
-        f"{judged_part(contract)} rows rises above {number(measured['loss'])} once a feature has "
-        f"its baseline value in every row{which}.{refitted}{intervals}",
+        f"{judged_part(contract)} rows rises above {number(measured['loss'])} once "
+        f"{without}{which}.{refitted}{intervals}",
     )
     if measured["why_no_interval"]:
         yield note(f"There are no intervals: {measured['why_no_interval']}.")
     if are_joint and not measured["why_no_interval"]:
+        refits = "" if by_refits else " A model that is fitted again without it mostly loses less."
         yield note(
             "The price of a feature is what the model explains less without it, at most: a share "
-            "of what it explains beyond a constant. The prices hold together as well. A model that "
-            "is fitted again without the feature mostly loses less."
+            f"of what it explains beyond a constant. The prices hold together as well.{refits}"
         )
     alone = "Features that share information can each look unimportant, as the model reads the "
     alone += "others; the figures do not add up. "
@@ -126,7 +129,7 @@ def _importance_chart(features: Sequence[Mapping[str, Any]]) -> Markup:
     rises = [feature["rise"] for feature in features]
     first = features[0]
     label = (
-        f"Rise of the loss once each of {counted(len(features), 'feature')} is masked, largest "
+        f"Rise of the loss without each of {counted(len(features), 'feature')}, largest "
         f"first: {first['feature']} {number(first['rise'], '+')}"
     )
     with figure_of("importance", 9.0, 0.75 + 0.26 * len(features)) as figure:
@@ -141,7 +144,7 @@ def _importance_chart(features: Sequence[Mapping[str, Any]]) -> Markup:
         axes.set_yticks(places, names, parse_math=False)
         axes.set_ylim(len(features) - 0.4, -0.6)
         axes.tick_params(axis="y", length=0)
-        axes.set_xlabel("rise of the loss once the feature is masked")
+        axes.set_xlabel("rise of the loss without the feature")
         plain_ticks(axes.xaxis)
         axes.grid(axis="x")
         return markup(figure, f"{label}.")

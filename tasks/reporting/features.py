@@ -52,9 +52,9 @@ def features(content: ReportContent) -> Iterator[Block]:
 
 
 _PRICE = (
-    "is what the model explains less, at most, once the column alone is masked: a share of what it "
-    "explains beyond a constant. The section on importance has the rise of the loss, and its "
-    "interval."
+    "is what the model explains less, at most, without the column alone: a share of what it "
+    "explains beyond a constant. The section on importance has the rise of the loss, its interval, "
+    "and whether the column was masked or models were fitted without it."
 )
 _GROUP = (
     "is the column that stands for its near copies: a kept one, or else the one of the best rank. "

@@ -51,8 +51,9 @@ class ColumnReason:
     group: str | None = None
     rank: int | None = None  # among the features that took part, from 1 for the most useful
     share_of_folds: float | None = None  # that keep it
-    # Of a kept column, masked alone: what the model explains less, at most, as a share of what it
-    # explains beyond a constant; and by how much the loss rises, with its interval.
+    # Of a kept column, what the model explains less without it alone, at most, as a share of what
+    # it explains beyond a constant; and by how much the loss rises, with its interval. The column
+    # is masked, or models are fitted without it (`price_columns`).
     price: float | None = None
     loss_rise: float | None = None
     loss_rise_interval: Sequence[float] | None = None
@@ -63,15 +64,15 @@ class ColumnReason:
 
     @property
     def price_in_words(self) -> str:
-        """What a kept column costs, masked alone; empty where it was not measured."""
+        """What a kept column costs; empty where it was not measured."""
         if self.loss_rise is None:
             return ""
         ends = f" {interval(self.loss_rise_interval)}" if self.loss_rise_interval else ""
-        masked = f"masked, it changes the loss by {number(self.loss_rise, '+')}{ends}"
+        rise = f"the loss changes by {number(self.loss_rise, '+')}{ends}"
         if self.price is None:
-            return f"{masked[0].upper()}{masked[1:]}."
+            return f"Without it {rise}."
         bound = bound_of_share(self.price)
-        return f"Its price is at most {bound} of what the model explains: {masked}."
+        return f"Its price is at most {bound} of what the model explains: without it {rise}."
 
 
 def columns_of(content: ReportContent) -> list[ColumnReason]:

@@ -320,7 +320,9 @@ class SelectionResult:
 
     @property
     def importance(self) -> pd.DataFrame | None:
-        """How much the loss rises once a kept feature is masked, on rows that judge.
+        """How much the loss rises without a kept feature, on rows that judge.
+
+        The feature is masked or, with ``price_columns``, models are fitted without it.
 
         Returns
         -------
@@ -328,10 +330,10 @@ class SelectionResult:
             ``feature``, its ``price``, the upper bound of what the model then explains less, as a
             share of what it explains beyond a constant; the ``rise`` of the loss, and the ends
             ``low`` and ``high`` of its interval; largest rise first. At most 200 features, on at
-            most 2,000 rows. Intervals and prices hold for all features together, at 95 %; they are
-            missing where the loss is a scorer or rows are few. A model refitted without a feature
-            mostly loses less. Features that share information can each have a small rise. None in
-            runs of earlier releases.
+            most 2,000 rows if masked. Intervals and prices hold for all features together, at
+            95 %; they are missing where the loss is a scorer or rows are few. A model fitted
+            without a feature mostly loses less than with it masked. Features that share
+            information can each have a small rise. None in runs of earlier releases.
         """
         import pandas as pd
 

@@ -163,6 +163,11 @@ class SelectionSettings(Settings):
         "Compute masked losses on at most this many rows, and of each fold of auto judge on no "
         "more. A mean loss over n rows has a standard error of 1/sqrt(n) of their deviation.",
     )
+    price_columns: bool = setting(
+        False,
+        "Price each kept column by models fitted again without it, of at most 200: a fit for each, "
+        "and with folds one for each fold. By default by masking it, which costs no fit.",
+    )
     constraints: MaybeConstraints = constraints_setting()
 
     @property

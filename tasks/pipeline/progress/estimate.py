@@ -13,6 +13,7 @@ import numpy as np
 from chaffinch.errors import InputError, StorageError
 from chaffinch.tasks.methods.auto import Auto
 from chaffinch.tasks.methods.fitting import Recipe, tuning_candidates
+from chaffinch.tasks.pipeline.explanation import MOST_PRICES
 from chaffinch.tasks.pipeline.progress import Estimate, duration
 from chaffinch.tasks.pipeline.selection_run import SelectionRun
 from chaffinch.tasks.statistics.bootstrap import seconds_of_interval
@@ -21,7 +22,7 @@ _ROWS, _VALUES = 250, 4_000_000  # rows of the smallest and values of the larges
 _LONG_ENOUGH, _VERY_LONG = 0.3, 1.0  # seconds of a fit, to extrapolate from
 _REPEATS = 3  # of a fit that is shorter
 _CANDIDATES = 4  # of tuning, that are timed: the first fold tells the others
-_BEFORE_ESTIMATE = ("split", "train_base_model")
+_BEFORE_ESTIMATE = ("split", "train_base_model", "choose_mask")
 _LEAST_VALUES = 100_000  # of a table; a run on fewer takes seconds
 _LONG = 600  # seconds; a longer run has a warning
 _NARROWING = 8  # divisor of the features, for the fit that measures their effect
@@ -112,9 +113,27 @@ class TimeEstimate:
     def _seconds(self, timed: _TimedFits) -> Estimate:
         run = self._run
         return _seconds_by_stage(run, timed, self._searched) | {
-            "evaluate": (_SECONDS_OF_EVALUATION + _INTERVALS * self._of_interval,),
+            "evaluate": (
+                _SECONDS_OF_EVALUATION + _INTERVALS * self._of_interval,
+                *self._fits_of_prices(timed),
+            ),
             "write_report": (0.0 if run.stored is None else _SECONDS_OF_REPORT,),
         }
+
+    def _fits_of_prices(self, timed: _TimedFits) -> Sequence[float]:
+        """Return the seconds of each fit without one kept feature."""
+        run = self._run
+        if not run.settings.price_columns:
+            return ()
+        n_kept = len(run.schema.features) // 2 + 1  # about half, until it is known
+        if "choose_mask" in run.records:
+            n_kept = int(run.mask.sum())
+        n_rows, n_folds = run.dataset.n_rows - len(run.splits.test), 1
+        if not len(run.splits.test):
+            n_folds = run.settings.model.folds
+            n_rows -= n_rows // n_folds
+        seconds = timed.tuned_seconds(n_rows, n_kept)
+        return [seconds] * (n_folds * (1 + min(MOST_PRICES, n_kept)))
 
     @cached_property
     def _of_interval(self) -> float:

@@ -99,7 +99,9 @@ def test_labels_of_pandas_that_are_no_text_name_columns_everywhere():
 def test_an_unknown_setting_is_refused_with_those_there_are(settings, said):
     with pytest.raises(
         InputError,
-        match=said.format("task, baseline, shares, search_rows, mask_rows and as_published"),
+        match=said.format(
+            "task, baseline, shares, search_rows, mask_rows, price_columns and as_published"
+        ),
     ):
         select(settings=settings)
     with pytest.raises(InputError, match=said.format("task and baseline")):

@@ -8,6 +8,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import chaffinch
 from chaffinch import ModelSettings
@@ -110,6 +113,40 @@ def test_without_a_test_part_models_without_the_row_give_the_importance(
     assert sum(known[name] for name in ("a", "copy") if name in known) == pytest.approx(4, abs=0.8)
 
 
+def test_a_price_by_refits_is_that_of_models_fitted_without_the_column(stored, tmp_path) -> None:
+    """The oracle is ridge regression on the rows that the final model is fitted on."""
+    table, kept = table_of(), list(stored.features)
+    settings = {"price_columns": True}
+    result = select(
+        table, method="correlation", n_features=3, settings=settings, store=tmp_path / "store"
+    )
+    part = stored.parts(table).to_numpy()
+    fitted, test = np.isin(part, ["train", "mask_validation"]), part == "test"
+
+    def loss(names: list[str]) -> float:
+        model = make_pipeline(StandardScaler(), Ridge()).fit(
+            table.loc[fitted, names], table.loc[fitted, "y"]
+        )
+        return float(np.mean((model.predict(table.loc[test, names]) - table.loc[test, "y"]) ** 2))
+
+    assert list(result.features) == kept
+    expected = {name: loss([n for n in kept if n != name]) - loss(kept) for name in kept}
+    assert rises(explained(result)) == pytest.approx(expected, abs=1e-9)
+    text = Page(result.report(tmp_path / "report.html").read_bytes()).text
+    assert "once models are fitted without a feature" in text
+
+
+def test_fitted_without_a_column_its_near_copy_stands_for_it(tmp_path, undrawn_here) -> None:
+    options = {"method": "auto", "keep": ["a", "copy", "b"], "model": THREE_FOLDS}
+    masked, refitted = (
+        rises(explained(select(table_of(), settings=settings, store=tmp_path, **options)))
+        for settings in ({}, {"price_columns": True})
+    )
+    assert masked["a"] + masked["copy"] > 1
+    assert max(refitted["a"], refitted["copy"]) < 0.05
+    assert refitted["b"] == pytest.approx(1, abs=0.2)
+
+
 def test_dropped_features_come_with_the_kept_one_that_stands_for_them(
     tmp_path, undrawn_here
 ) -> None:
@@ -174,7 +211,7 @@ def test_a_class_that_some_of_the_rows_lack_leaves_the_importance_out(
 def test_no_more_rows_and_features_are_measured_than_the_limits(
     tmp_path, monkeypatch, undrawn_here
 ) -> None:
-    for name, most in (("_MOST_ROWS", 50), ("_MOST_FEATURES", 3)):
+    for name, most in (("_MOST_ROWS", 50), ("MOST_PRICES", 3)):
         monkeypatch.setattr(explanation, name, most)
     found = explained(select(table_of(), method="correlation", n_features=5, store=tmp_path))
     measured = found["importance"]["features"]

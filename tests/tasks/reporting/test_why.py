@@ -238,7 +238,7 @@ def test_a_dropped_feature_names_the_kept_one_that_is_associated_with_it() -> No
     why = {c.column: c for c in columns_of(explained(synthetic(numbered(6), 2)))}
     like = "; 'feature 5', which is kept, is like it (association 0.90)."
     assert why["feature 0"].why.endswith(like)
-    assert why["feature 5"].price_in_words == "Masked, it changes the loss by +0.5 [+0.25, +1]."
+    assert why["feature 5"].price_in_words == "Without it the loss changes by +0.5 [+0.25, +1]."
 
 
 def test_a_kept_column_has_one_price_with_one_interval_everywhere(why, result, tmp_path) -> None:
@@ -250,8 +250,8 @@ def test_a_kept_column_has_one_price_with_one_interval_everywhere(why, result, t
     price, rise, ends = measured["price"], measured["rise"], measured["interval"]
     (reason,) = (one for one in reasons_of(run) if one.column == "middle")
     assert reason.price_in_words == (
-        f"Its price is at most {bound_of_share(price)} of what the model explains: masked, it "
-        f"changes the loss by {number(rise, '+')} {interval(ends)}."
+        f"Its price is at most {bound_of_share(price)} of what the model explains: without "
+        f"it the loss changes by {number(rise, '+')} {interval(ends)}."
     )
     assert why[["price", "loss_rise"]].loc["middle"].tolist() == [price, rise]
     assert why["loss_rise_interval"]["middle"] == ends
