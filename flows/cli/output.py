@@ -110,6 +110,7 @@ def lines_of_alternatives(
 _REMEDIES = {
     "unfinished": "Give the command that began an unfinished run again: it continues; on a table "
     "that has changed it begins another run.",
+    "refused": "chaffinch show RUN gives the reason of a refused run.",
     "damaged": "chaffinch show RUN reports what is damaged and how to repair it.",
 }
 

@@ -24,7 +24,7 @@ _UNKNOWN = (
 
 
 def note_decision(run: Run, name: str | None, reason: str, answer: str = "") -> None:
-    """Note why a run needs a decision on what is promoted under a name, or that it needs none.
+    """Note why a run needs a decision on what is promoted under a name; an empty reason: none.
 
     `answer` is that of the person who decided, if one has. Where nothing is needed any more, a
     decision that was made stays noted. A second answer is added to the first: two flow runs of a
@@ -33,9 +33,10 @@ def note_decision(run: Run, name: str | None, reason: str, answer: str = "") -> 
     answered = ""
     with suppress(StorageError):  # of a damaged note, which is replaced
         answered = earlier.answer if (earlier := noted_decision(run)) is not None else ""
-    if not reason:
-        if not answered:
-            remove_file(run.folder / _FILE)
+    if not reason and answered:
+        return
+    if not (reason or name):
+        remove_file(run.folder / _FILE)
         return
     if answer and answered not in ("", answer):
         answer = f"{answered}; {answer}"
@@ -43,31 +44,40 @@ def note_decision(run: Run, name: str | None, reason: str, answer: str = "") -> 
     write_file(run.folder / _FILE, to_json(note | ({"answer": answer} if answer else {})))
 
 
+def note_answer(run: Run, answer: str) -> None:
+    """Note the answer of a person to the decision that a run needs, if it needs any."""
+    noted = noted_decision(run)
+    if noted is not None and noted.reason:
+        note_decision(run, noted.name, noted.reason, answer)
+
+
 def note_open(run: Run) -> None:
     """Note that it is not known yet, since a run may be killed before `note_decision`."""
-    if not (run.folder / _FILE).exists():
+    noted = noted_decision(run)
+    if noted is None or not noted.reason:
         note_decision(run, None, _UNKNOWN)
 
 
 @dataclass(frozen=True)
 class NeededDecision:
-    """A decision that a run needed when it ended: about what is promoted under `name`, and why."""
+    """What a run needed when it ended: a decision on what is promoted under `name`, if any."""
 
     name: str | None
-    reason: str
+    reason: str  # why a person has to decide; empty: none has to
     noted: str  # UTC in ISO 8601
     answer: str = ""  # of the person who decided when the run asked
 
     def is_open(self, history: Sequence[Promotion]) -> bool:
-        """Return whether none answered, and nothing was promoted since.
+        """Return whether it is needed, none answered, and nothing was promoted since.
 
         `history` is that of the name, oldest first.
         """
-        return not (self.answer or (history and history[-1].promoted > self.noted))
+        is_settled = self.answer or (history and history[-1].promoted > self.noted)
+        return bool(self.reason) and not is_settled
 
 
 def noted_decision(run: Run) -> NeededDecision | None:
-    """Return what decision a run needed when it ended; None if it needed none."""
+    """Return what was noted of a run when it ended; None if nothing was."""
     try:
         note = read_json(run.folder / _FILE, {"reason": str, "noted": str})
     except FileNotFoundError:

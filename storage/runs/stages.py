@@ -46,7 +46,7 @@ from chaffinch.storage.files import (
 
 logger = logging.getLogger(__name__)
 
-_RUN = "run.json"
+_RUN, _REFUSAL = "run.json", "refusal.json"
 ROWS = "rows"  # folder of the row numbers that workers read while the run lasts
 _FOLDER = "checkpoints"
 _SECONDS_APART = 5.0
@@ -314,6 +314,22 @@ class Run:
                     f"run {self.name!r} began with {field} {before.get(field)!r} but is now asked "
                     f"for {after.get(field)!r}; give another run name or the same {field}"
                 )
+
+    @property
+    def refusal(self) -> str:
+        """Why a stage refused the run when it was last given; empty if none did."""
+        try:
+            return str(read_json(self.folder / _REFUSAL, {"reason": str})["reason"])
+        except FileNotFoundError:
+            return ""
+
+    def note_refusal(self, reason: str) -> None:
+        """Note why a stage refused the run; an empty reason removes the note."""
+        if reason:
+            note = {"format_version": FORMAT_VERSION, "reason": reason}
+            write_file(self.folder / _REFUSAL, to_json(note))
+        else:
+            remove_file(self.folder / _REFUSAL)
 
     @contextmanager
     def lock(self) -> Iterator[None]:

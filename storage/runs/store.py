@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 _STORE = "store.json"
 _RUNS, _COMPARISONS = "runs", "comparisons"
-_LISTED = ("run.json", "decision.json", "selection.json")
+_LISTED = ("run.json", "decision.json", "refusal.json", "selection.json")
 # Folders that many processes write to at once, each to its own files, so they need no lock.
 _SHARED = ("", "datasets", "tables", "cells/stages", "dependencies/stages", "dependencies")
 

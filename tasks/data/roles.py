@@ -62,6 +62,7 @@ class Target:
     task: Task
     reason: str
     classes: tuple[str, ...]
+    note: str = ""  # on a task that the numbers alone do not settle
 
 
 def describe_target(column: Any, settings: SelectionSettings) -> Target:
@@ -99,7 +100,13 @@ def describe_target(column: Any, settings: SelectionSettings) -> Target:
         return Target(task, reason, categories_of(column))
     if kind == "bool":
         return Target(task, reason, ("false", "true"))
-    return Target(task, reason, tuple(str(int(value)) for value in values))
+    note = ""
+    if settings.task == "auto" and n_distinct > 2:
+        note = (
+            f"target {name!r} has {n_distinct} whole numbers, which are taken for classes; if they "
+            "count or rank, set task to regression"
+        )
+    return Target(task, reason, tuple(str(int(value)) for value in values), note)
 
 
 def _are_quantities(categories: Sequence[str], settings: SelectionSettings) -> bool:

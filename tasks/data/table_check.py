@@ -174,7 +174,11 @@ def describe_table(
         classes=target.classes,
         profile=[asdict(row) for row in profile],
         warnings=(*findings.warnings(), *_left_out_warning(excluded, but=_INTENDED)),
-        notes=(*findings.notes(), *_left_out_warning(excluded, only=_INTENDED)),
+        notes=(
+            *filter(None, [target.note]),
+            *findings.notes(),
+            *_left_out_warning(excluded, only=_INTENDED),
+        ),
         leaks=findings.leaks,
     )
 

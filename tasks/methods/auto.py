@@ -317,6 +317,7 @@ class _Search:
     feasible: FeasibleMasks | None
     copies: tuple[Index, ...]  # groups of near copies
     bound: tuple[Index, ...]  # groups that constraints keep or leave together
+    burden: Floats | None  # how much constraints limit each feature
 
     @property
     def n_features(self) -> int:
@@ -401,6 +402,7 @@ def _search_of(method: Auto, problem: Problem) -> _Search:
         feasible,
         copies,
         bound,
+        None if feasible is None else feasible.burden,
     )
 
 
@@ -455,7 +457,7 @@ def _orders(
 
 def _order(search: _Search, judges: Sequence[tuple[FittedModel, int]]) -> CrossFittedOrder:
     judged = [_judge(search, model, fold) for model, fold in judges]
-    return cross_fitted_order(judged, search.keep, search.copies, search.bound)
+    return cross_fitted_order(judged, search.keep, search.copies, search.bound, search.burden)
 
 
 def _judge(search: _Search, model: FittedModel, fold: int) -> FoldJudge:

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from chaffinch.errors import InputError, as_input_error
+from chaffinch.errors import InputError, UnreachableError, as_input_error
 from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.storage.extras import require
 from chaffinch.storage.memory import free_memory
@@ -312,7 +312,16 @@ def _run_on(
                     "versions": versions(),
                 }
             )
-        yield run
+        try:
+            yield run
+        except UnreachableError:  # it may answer later
+            raise
+        except InputError as error:
+            if stored is not None:
+                stored.note_refusal(str(error))
+            raise
+        if stored is not None:
+            stored.note_refusal("")
 
 
 def may_be_own_estimator(model: ModelSettings) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chaffinch.errors import InputError, StorageError
-from chaffinch.storage.runs.decisions import note_decision
+from chaffinch.storage.runs.decisions import note_answer, note_decision
 from chaffinch.storage.runs.promotions import How, Promotion, Promotions, alias_from
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources.data_set_name import name_of_table, other_name
@@ -141,6 +141,7 @@ def promote(
     kept = kept_run(run, store)
     name = default_name(kept) if name is None else name
     entry = promote_by(kept, name, "by hand", reason, mlflow=mlflow)
+    note_answer(kept, f"Promoted as {name}")
     _move_alias(_histories_of(kept), name)
     return entry
 

@@ -29,8 +29,8 @@ class HistoryRow:
     data_set: str
     run: str
     created: str  # UTC in ISO 8601
-    state: Literal["finished", "unfinished", "damaged"] = "unfinished"
-    problem: str = ""  # why it cannot be read
+    state: Literal["finished", "unfinished", "refused", "damaged"] = "unfinished"
+    problem: str = ""  # why it was refused, or cannot be read
     source: str = ""  # name of the file or table that was read
     target: str | None = None
     verdict: str | None = None
@@ -91,9 +91,10 @@ def run_history(name: str | None = None, *, store: str | Path = "chaffinch-store
     -------
     pandas.DataFrame
         One row per run, oldest first: ``data_set``, ``run``, ``created`` (UTC), ``state``
-        (``"finished"``, ``"unfinished"`` or ``"damaged"``) and the ``problem`` of a damaged one,
-        ``source``, ``target``, ``verdict``, name of the ``loss``, ``judged_on``,
-        ``loss_all_features``, ``loss_selected``, kept ``features``, number of ``candidates``,
+        (``"finished"``, ``"unfinished"``, ``"refused"`` or ``"damaged"``) and the ``problem`` of
+        a refused or damaged one, ``source``, ``target``, ``verdict``, name of the ``loss``,
+        ``judged_on``, ``loss_all_features``, ``loss_selected``, kept ``features``, number of
+        ``candidates``,
         ``moved`` (columns whose distribution changed beyond chance since the promotion; None where
         nothing was compared), when it was ``promoted``, whether it ``is_in_use``, the ``decision``
         that it needed of a person, and whether that ``is_open``.
@@ -180,14 +181,16 @@ def _row(run: Run, promotions: Mapping[str, tuple[Promotion, ...]]) -> HistoryRo
                 is_open=needed.is_open(history),
             )
         if evaluated is None or reported is None:
-            return row
-        row = replace(row, data_set=row.data_set or str(reported.result.get("data_set", "")))
+            refused = run.refusal
+            return replace(row, state="refused", problem=refused) if refused else row
+        compared_with = str(reported.result.get("data_set", ""))
+        row = replace(row, data_set=row.data_set or compared_with)
         path = evaluated.path(CONTRACT_FILE)
         contract = Contract.read(evaluated.read(CONTRACT_FILE), path)
         losses = contract.judged_losses
     except (StorageError, InputError, OSError, LookupError, ValueError) as error:
         return replace(row, state="damaged", problem=str(error))
-    moved = reported.result.get("moved")
+    moved = reported.result.get("moved") if compared_with in ("", row.data_set) else None
     return replace(
         row,
         state="finished",

@@ -126,8 +126,11 @@ def _what_is_open(row: HistoryRow, last_finished: str) -> str:
         return f"It cannot be read: {row.problem}"
     if row.is_open:
         return f"It needs a decision: {row.decision}"
-    is_unfinished = row.state == "unfinished" and row.created > last_finished
-    return "Unfinished: it waits, failed or is running" if is_unfinished else ""
+    if row.state == "finished" or row.created <= last_finished:
+        return ""
+    if row.state == "refused":
+        return f"It was refused: {row.problem}"
+    return "Unfinished: it waits, failed or is running"
 
 
 def data_sets(history: History) -> Iterator[Block]:
@@ -242,7 +245,9 @@ def _runs(rows: Sequence[HistoryRow]) -> Table:
     cells = []
     for row in reversed(rows):
         came, went = _came_and_went(before.get(row.run), row)
-        needed = f"{row.decision}{' (open)' * row.is_open}" or (row.problem and "cannot be read")
+        needed = f"{row.decision}{' (open)' * row.is_open}" or (
+            "cannot be read" * (row.state == "damaged")
+        )
         result = [_moment(row.created), row.state, *[NOTHING] * 3]
         if row.state == "finished":
             result = _result(row)

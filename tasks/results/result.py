@@ -67,8 +67,8 @@ def summary(run: Run) -> dict[str, Any]:
     """Return a run as a row of a catalog; results of stages that are not finished are None.
 
     Only manifests, contracts and notes of decisions are read, so that many runs are listed quickly.
-    The state is "finished", "unfinished" (waiting, failed or running), or "damaged" if a manifest
-    or the contract is.
+    The state is "finished", "refused" (by a stage), "unfinished" (waiting, failed or running), or
+    "damaged" if a manifest or the contract is.
     """
     stages, undecided, state = _readable(run)
     to_do = None if state else next_stage(run, stages)
@@ -80,7 +80,7 @@ def summary(run: Run) -> dict[str, Any]:
         "run": run.name,
         "created": run.created,
         "target": None if state else run.description["settings"]["target"],
-        "state": state or ("unfinished" if to_do else "finished"),
+        "state": state or (to_do and ("refused" if run.refusal else "unfinished")) or "finished",
         "next_stage": to_do,
         "kept": sum(chosen["mask"]) if chosen else None,
         "candidates": len(chosen["mask"]) if chosen else None,
@@ -704,6 +704,8 @@ def reasons_of(run: Run) -> list[ColumnReason]:
 def _finished(run: Run) -> StageResults:
     results = StageResults(run.name, run.records())
     if next_stage(run, results.records):
+        if run.refusal:
+            raise InputError(f"run {run.name!r} was refused: {run.refusal}")
         raise InputError(f"run {run.name!r} is not finished; run it again to continue it")
     return results
 

@@ -90,6 +90,20 @@ class FeasibleMasks:
         return mask
 
     @cached_property
+    def burden(self) -> Floats:
+        """How much constraints limit each feature, (d,), 0 for not at all.
+
+        It is the share of the budget that the feature takes, with the cost of its group, and 1 more
+        in a group of which not all can be kept.
+        """
+        cost, is_limited = self._costs.copy(), np.zeros(len(self._costs))
+        for group in self._groups:
+            cost[group.features] += group.cost
+            is_limited[group.features] = group.at_most < len(group.features)
+        has_budget = 0 < self._most_cost < math.inf
+        return np.asarray(is_limited + (cost / self._most_cost if has_budget else cost > 0))
+
+    @cached_property
     def cheapest(self) -> float:
         """The lowest cost of a mask that satisfies the groups; infinite if there is none."""
         return float(min(cost for _, cost in self._smallest))

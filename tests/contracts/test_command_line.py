@@ -53,7 +53,7 @@ COMMANDS = {
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
-    """A store with two finished runs and one unfinished."""
+    """A store with two finished runs and one that was refused."""
     store = tmp_path_factory.mktemp("store")
     for n_features in (1, 2):
         chaffinch.select(
@@ -68,13 +68,10 @@ def store(tmp_path_factory):
 def test_runs_as_a_table_newest_first(store):
     done = chaffinch_here("runs", "--store", store)
     assert (done.returncode, done.stderr) == (0, "")
-    words = ("created (UTC)", "unfinished at 'tune and train", "2 of 6", "1 of 6")
+    words = ("created (UTC)", "refused at 'tune and train", "2 of 6", "1 of 6")
     places = [done.stdout.index(these) for these in words]
     assert places == sorted(places)
-    assert done.stdout.endswith(
-        "Give the command that began an unfinished run again: it continues; on a table that has "
-        "changed it begins another run.\n"
-    )
+    assert done.stdout.endswith("chaffinch show RUN gives the reason of a refused run.\n")
     for run in (store / "runs").iterdir():
         assert f" {run.name} " in done.stdout
 
@@ -82,13 +79,13 @@ def test_runs_as_a_table_newest_first(store):
 def test_runs_as_json(store):
     done = chaffinch_here("runs", "--store", store, "--json")
     assert (done.returncode, done.stderr) == (0, "")
-    unfinished, two, one = json.loads(done.stdout)
-    assert [run["kept"] for run in (unfinished, two, one)] == [None, 2, 1]
-    assert [run["candidates"] for run in (unfinished, two, one)] == [None, 6, 6]
-    assert [run["state"] for run in (unfinished, two, one)] == ["unfinished"] + ["finished"] * 2
-    at = [run["next_stage"] for run in (unfinished, two, one)]
+    refused, two, one = json.loads(done.stdout)
+    assert [run["kept"] for run in (refused, two, one)] == [None, 2, 1]
+    assert [run["candidates"] for run in (refused, two, one)] == [None, 6, 6]
+    assert [run["state"] for run in (refused, two, one)] == ["refused", "finished", "finished"]
+    at = [run["next_stage"] for run in (refused, two, one)]
     assert at == ["train_base_model", None, None]
-    for run in (unfinished, two, one):
+    for run in (refused, two, one):
         document = json.loads((store / "runs" / run["run"] / "run.json").read_bytes())
         assert run["created"] == document["created"]
         assert datetime.fromisoformat(run["created"]).utcoffset() == timedelta(0)
@@ -118,12 +115,13 @@ def test_show_in_words(store):
     assert chaffinch_here("show", one[:-2], "--store", store).stdout == done.stdout
 
 
-def test_show_of_a_run_that_is_not_finished(store):
-    unfinished = json.loads(chaffinch_here("runs", "--store", store, "--json").stdout)[0]["run"]
-    done = chaffinch_here("show", unfinished, "--store", store)
+def test_show_of_a_run_that_was_refused(store):
+    refused = json.loads(chaffinch_here("runs", "--store", store, "--json").stdout)[0]["run"]
+    done = chaffinch_here("show", refused, "--store", store)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        f"Error: run {unfinished!r} is not finished; run it again to continue it\n"
+        f"Error: run {refused!r} was refused: model MultinomialNB cannot be fitted, try another: "
+        "Negative values in data passed to MultinomialNB (input X).\n"
     )
 
 

@@ -143,6 +143,17 @@ def test_a_feature_to_keep_stands_for_its_copies():
     assert set(found) == {0, 1, 2, 4}
 
 
+def test_the_copy_that_constraints_limit_least_stands_for_the_others():
+    copies, importances = [np.array([0, 4]), np.array([2, 3, 5])], np.ones((3, 6))
+    importances[:, [0, 3]] = 2  # else these would stand
+    burden = np.array([0.5, 0, 0.2, 1.25, 0.1, 0.2])
+    found = cross_fitted_order(judges_of(folds_of(0), importances), copies=copies, burden=burden)
+    first = found.removed[: found.near_copies]
+    assert sorted(first) == [0, 2, 3] or sorted(first) == [0, 3, 5]
+    unlimited = cross_fitted_order(judges_of(folds_of(0), importances), copies=copies)
+    assert not {0, 3}.intersection(unlimited.removed[: unlimited.near_copies])
+
+
 def test_what_is_bound_together_leaves_together_and_stays_with_what_is_kept():
     importances = np.random.default_rng(0).random((3, 6))
     folds, bound = folds_of(0), [np.array([0, 3]), np.array([2, 5])]

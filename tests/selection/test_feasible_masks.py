@@ -146,3 +146,10 @@ def test_without_constraints_the_best_are_taken(order, size) -> None:
 def test_groups_that_overlap_are_refused() -> None:
     with pytest.raises(ValueError, match="in one group"):
         FeasibleMasks(3, Constraints(groups=[Group([0, 1]), Group([1, 2])]))
+
+
+def test_the_burden_is_the_share_of_the_budget_and_one_more_where_not_all_can_be_kept() -> None:
+    groups = [Group([1, 2], cost=0.5), Group([3, 4], at_most=1), Group([5], at_most=1)]
+    constraints = Constraints(groups=groups, costs=[1, 0, 2, 0, 1, 0, 4], budget=2)
+    burden = FeasibleMasks(7, constraints).burden
+    assert burden == pytest.approx([0.5, 0.25, 1.25, 1, 1.5, 0, 2])

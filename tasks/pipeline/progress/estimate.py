@@ -22,7 +22,8 @@ _ROWS, _VALUES = 250, 4_000_000  # rows of the smallest and values of the larges
 _LONG_ENOUGH, _VERY_LONG = 0.3, 1.0  # seconds of a fit, to extrapolate from
 _REPEATS = 3  # of a fit that is shorter
 _CANDIDATES = 4  # of tuning, that are timed: the first fold tells the others
-_BEFORE_ESTIMATE = ("split", "train_base_model", "choose_mask")
+_BEFORE_ESTIMATE = {"split", "train_base_model"}
+_BEFORE_PRICES = "choose_mask"  # says how many columns have a price
 _LEAST_VALUES = 100_000  # of a table; a run on fewer takes seconds
 _LONG = 600  # seconds; a longer run has a warning
 _NARROWING = 8  # divisor of the features, for the fit that measures their effect
@@ -82,7 +83,8 @@ class TimeEstimate:
     def after(self, stage: str) -> tuple[Estimate, str] | None:
         """Return the seconds of the stages to come, and a warning if they are many."""
         run = self._run
-        if self._is_short or stage not in _BEFORE_ESTIMATE:
+        prices = run.settings.price_columns and stage == _BEFORE_PRICES
+        if self._is_short or not (stage in _BEFORE_ESTIMATE or prices):
             return None
         if self._timed is None:
             self._timed = _timed_fits(run)
@@ -126,7 +128,7 @@ class TimeEstimate:
         if not run.settings.price_columns:
             return ()
         n_kept = len(run.schema.features) // 2 + 1  # about half, until it is known
-        if "choose_mask" in run.records:
+        if _BEFORE_PRICES in run.records:
             n_kept = int(run.mask.sum())
         n_rows, n_folds = run.dataset.n_rows - len(run.splits.test), 1
         if not len(run.splits.test):

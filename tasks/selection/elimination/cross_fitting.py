@@ -6,8 +6,9 @@ unit are masked together, and their importances and attributions are summed. The
 
 - first those of no use: they take nothing off the loss of held-out rows, by attributions
   (`attribution`), and masking them adds nothing to it either;
-- then all near copies but one of each group: the one with the highest attribution, or those to
-  keep, stand for the others. A model of many features may profit from copies, one of few does not;
+- then all near copies but one of each group: those to keep stand for the others, or else the one
+  that constraints limit least, of these the one with the highest attribution. A model of many
+  features may profit from copies, one of few does not;
 - then those that take nothing off by attributions alone, which are less sure. A feature that
   corrects another one, as in a linear model of correlated features, takes nothing off by itself: so
   it does not leave here if masking it adds more than a tenth of what masking any feature adds;
@@ -70,6 +71,7 @@ def cross_fitted_order(
     keep: Collection[int] = (),
     copies: Sequence[Index] = (),
     bound: Sequence[Index] = (),
+    burden: Floats | None = None,
 ) -> CrossFittedOrder:
     """Return the features in the order of removal.
 
@@ -81,6 +83,8 @@ def cross_fitted_order(
         Features that never leave.
     copies, bound : sequence of ndarray of int
         Groups of near copies, and groups that are kept or left together. No feature is in two.
+    burden : ndarray of shape (d,), optional
+        How much constraints limit each feature. By default they limit none.
     """
     kept, weights = set(keep), np.array([judge.weight for judge in judges])
     units = _units(len(judges[0].importances), [*copies, *bound])
@@ -94,6 +98,7 @@ def cross_fitted_order(
     worth, known = shares, [judge.attributions for judge in judges]
     if all(of_judge is not None for of_judge in known):
         worth = np.average(np.array(known), axis=0, weights=weights)
+    limited = np.zeros(len(worth)) if burden is None else burden
     are_copies = {int(group.min()) for group in copies}
     first: list[int] = []
     spare: list[int] = []  # copies that another stands for
@@ -102,7 +107,7 @@ def cross_fitted_order(
     last: list[int] = []  # bound to a feature that never leaves
     for number in [*np.setdiff1d(np.arange(len(units)), removable), *order]:
         unit = units[number]
-        ascending = unit[np.argsort(worth[unit], kind="stable")]
+        ascending = unit[np.lexsort((worth[unit], -limited[unit]))]
         leaving = ascending[~np.isin(ascending, list(kept))].tolist()
         is_kept = len(leaving) < len(unit)
         later = others if takes_off[number] else low

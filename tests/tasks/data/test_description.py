@@ -42,10 +42,13 @@ def test_the_task_is_read_off_the_target(target, task, classes, reason):
 
     assert (description.task, description.classes) == (task, classes)
     assert description.task_reason == reason
+    # three whole numbers may be classes, or count something
+    assert any("taken for classes" in note for note in description.notes) == (len(classes) == 3)
 
 
 def test_the_settings_have_the_last_word_on_the_task():
     assert described(table_with(y=[1, 2] * 30), task="regression").classes == ()
+    assert described(table_with(y=[1, 2, 3] * 20), task="classification").notes == ()
     many = np.arange(400) % 40
     table = pa.table({"a": numbers(1, 400), "y": many})
     assert len(described(table, task="classification").classes) == 40

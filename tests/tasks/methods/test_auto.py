@@ -9,7 +9,7 @@ import pytest
 from sklearn.linear_model import LinearRegression, Ridge
 
 import chaffinch
-from chaffinch import InputError, ModelSettings
+from chaffinch import Constraints, Group, InputError, ModelSettings
 from chaffinch.methods import Auto
 from chaffinch.storage.sources import source_of
 from chaffinch.tasks.data.splitting.splits import fold_indices
@@ -340,6 +340,23 @@ def test_another_number_of_features_is_judged_on_the_same_folds_and_as_its_price
     assert size == 8 or f"chosen separately in each fold ({size} each)" in other.verdict
     assert other.at(size).run == other.run
     assert chaffinch.load_run(other.run, store=store).contract == other.contract
+
+
+@pytest.mark.parametrize(
+    "constraints",
+    [
+        Constraints(costs={"a": 5, "copy": 1, "b": 1, "c": 1}, budget=4),
+        Constraints(costs={"a": 2, "copy": 1, "b": 1, "c": 2}, budget=4),
+        Constraints(groups=[Group(["a", "b"], at_most=1)]),
+    ],
+    ids=["too dear alone", "too dear beside others", "at most one of two"],
+)
+def test_of_near_copies_the_one_that_constraints_allow_stands_for_the_others(constraints):
+    noise = np.random.default_rng(1).normal(size=300)
+    table = table_of().assign(copy=lambda made: made["a"] + 0.05 * noise)
+    result = select(table, constraints=constraints, n_features=3)
+    assert set(result.features) == {"copy", "b", "c"}
+    assert result.comparison["share_lost_at_most"] < 0.02
 
 
 def test_a_near_copy_that_leaves_names_what_stands_for_it():

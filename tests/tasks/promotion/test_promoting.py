@@ -121,6 +121,23 @@ def test_one_name_is_of_one_task(runs, of_classes, store):
     assert len(chaffinch.promotions("orders", store=store)) == 1
 
 
+def test_a_run_that_is_promoted_under_the_suggested_name_needs_no_decision_any_more(
+    runs, of_classes, store
+):
+    chaffinch.promote(runs[0].run, store=store)
+    gated = chaffinch.promote_by_gate(of_classes.run, store=store)
+    assert "promote it under another name, such as orders-classification" in gated.needs_decision
+    run = kept_run(of_classes.run, store)
+    assert needed_decision(run) == gated.needs_decision
+    chaffinch.promote(of_classes.run, "orders-classification", store=store)
+    assert needed_decision(run) == ""
+    history = chaffinch.run_history(store=store).set_index("run")
+    assert not history["is_open"].any()
+    assert history["decision"][of_classes.run].endswith(
+        "; answered: Promoted as orders-classification"
+    )
+
+
 def test_a_name_that_is_suggested_can_be_given(runs, of_classes, store):
     longest = "a" * 115
     for name in ("orders", longest):

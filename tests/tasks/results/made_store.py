@@ -41,7 +41,8 @@ def night(
         writer.write("report.html", b"<!doctype html><title>a report</title>")
         if moved is not None:
             writer.result = {"compared_with": "orders-0", "moved": list(moved)}
-    note_decision(run, name, decision)
+    if decision:
+        note_decision(run, name, decision)
     return run
 
 

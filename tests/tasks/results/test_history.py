@@ -25,6 +25,7 @@ from chaffinch.tasks.reporting.text import NOTHING
 from chaffinch.tasks.results.history import History, HistoryRow, history_of
 from chaffinch.tasks.results.history_page import render_history
 from chaffinch.tasks.settings.selection import ExecutionSettings, ModelSettings, SelectionSettings
+from tests.synthetic import good_table
 from tests.tasks.reporting.synthetic_report import Page
 from tests.tasks.results.made_store import begun, night
 
@@ -120,6 +121,25 @@ def test_an_unfinished_run_is_open_until_a_newer_one_of_its_data_set_has_finishe
     assert waiting[3] == "orders-1"
     night(store, 2, [0])
     assert "Nothing: no decision is open" in Page(render_history(history_of(store))).text
+
+
+def test_a_run_that_the_gate_lets_be_is_of_the_data_set_that_it_was_judged_under(tmp_path) -> None:
+    run = night(Store.open(tmp_path), 0, [0], source="orders-2026-11-30.parquet")
+    assert history_of(Store.open(tmp_path)).rows[0].data_set != "shop"
+    note_decision(run, "shop", "")
+    (row,) = history_of(Store.open(tmp_path)).rows
+    assert (row.data_set, row.decision, row.is_open) == ("shop", "", False)
+    assert needed_decision(run) == ""
+
+
+def test_a_refused_run_is_open_with_the_reason_until_it_is_given_again(tmp_path) -> None:
+    with pytest.raises(InputError) as refusal:
+        chaffinch.select(good_table(), "churned", model="MultinomialNB", store=tmp_path)
+    (run,) = Store.open(tmp_path).runs()
+    (refused,) = Page(render_history(history_of(Store.open(tmp_path)))).tables["Open (1)"][1:]
+    assert refused[:2] == [run.name, f"It was refused: {refusal.value}"]
+    run.note_refusal("")  # as when it is given again, and waits
+    assert history_of(Store.open(tmp_path)).rows[0].state == "unfinished"
 
 
 def test_columns_come_and_go(page: Page) -> None:
