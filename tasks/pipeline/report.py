@@ -181,9 +181,9 @@ def _difference(
 
 
 def _rises(run: SelectionRun, promoted: Run, loss: str) -> dict[str, dict[str, float]]:
-    """Return by how much the loss rises once a feature is masked, then and now.
+    """Return by how much the loss rises without each feature, then and now.
 
-    Empty where that is not known of the promoted run, or of another loss.
+    Empty where that is not known of the promoted run, of another loss, or measured otherwise.
     """
     if loss != run.contract.loss or not promoted.exists:
         return {}
@@ -194,10 +194,10 @@ def _rises(run: SelectionRun, promoted: Run, loss: str) -> dict[str, dict[str, f
         return {}
     if explained is None or run.explanation is None:
         return {}
-    then, now = (
-        {one["feature"]: one["rise"] for one in known["importance"]["features"]}
-        for known in (explained, run.explanation)
-    )
+    both = explained["importance"], run.explanation["importance"]
+    if len({measured.get("refitted", False) for measured in both}) > 1:
+        return {}
+    then, now = ({one["feature"]: one["rise"] for one in known["features"]} for known in both)
     return {"then": then, "now": now} if then and now else {}
 
 

@@ -283,8 +283,8 @@ def _then_and_now(
     columns = {"Feature": "name", "Change": "text", **numbers("Promoted run", "This run")}
     yield folded(Table(caption, columns, rows, file="explanation.json", is_sortable=True))
     yield note(
-        f"Importance is by how much the loss ({loss_in_words(loss)}) rises once the feature is "
-        "masked, each run on its own rows. The upper bar is the promoted run, the lower one this "
+        f"Importance is by how much the loss ({loss_in_words(loss)}) rises without the "
+        "feature, each run on its own rows. The upper bar is the promoted run, the lower one this "
         "run."
     )
 

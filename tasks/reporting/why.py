@@ -191,8 +191,9 @@ class _Known:
 
     def why_dropped(self, name: str) -> str:
         if kept := [other for other in self._copies.get(name, ()) if other in self._kept]:
-            return f"near copy of {_named(kept)}, which stands for it"
-        parts = [self._left_first(name) or self._why_it_left(name)]
+            stand = "stands" if len(kept) == 1 else "stand"
+            return f"near copy of {_named(kept)}, which {stand} for it"
+        parts = [self._passed_over(name) or self._left_first(name) or self._why_it_left(name)]
         if (stand_in := self._stand_ins.get(name)) is not None:
             feature, association = stand_in
             parts.append(
@@ -210,6 +211,24 @@ class _Known:
         measured = self._importance.get(name, {})
         fields = {"price": "price", "loss_rise": "rise", "loss_rise_interval": "interval"}
         return {field: measured.get(key) for field, key in fields.items()}
+
+    def _passed_over(self, name: str) -> str:
+        """Return that features of lower rank are kept, as constraints can have it; else empty."""
+        if not self._content.is_constrained or self.rank[name] > self._last_kept:
+            return ""
+        return f"{self._rank(name)}; the constraints kept features of lower rank{self._cost(name)}"
+
+    def _cost(self, name: str) -> str:
+        """Return the share of the budget that a feature takes; empty if it takes none."""
+        limits = self._contract.settings.get("constraints") or {}
+        budget, costs = limits.get("budget"), {"it costs": limits.get("costs", {}).get(name, 0)}
+        costs["its group costs"] = sum(
+            group.get("cost", 0) for group in limits.get("groups", ()) if name in group["features"]
+        )
+        if budget is None:
+            return ""
+        said = [f"{what} {number(cost)}" for what, cost in costs.items() if cost]
+        return f"; {' and '.join(said)} of a budget of {number(budget)}" if said else ""
 
     def _left_first(self, name: str) -> str:
         """Return why a feature left before those that are of use; empty if it did not."""
@@ -258,12 +277,14 @@ class _Known:
         )
 
     def _loses_without(self, name: str) -> tuple[int, str]:
-        """Return the most features without one that were measured, and what they lose at most.
+        """Return a number of features that leaves one out, and what they lose at most.
 
-        The number is 0 where there are none.
+        It is the largest that was measured, or that of the kept ones if they lose less; 0 where
+        there is none.
         """
-        at = bisect_left(self._sizes, (self.rank[name],)) - 1
-        size, bound = self._sizes[at] if at >= 0 else (0, 0.0)
+        below = self._sizes[: bisect_left(self._sizes, (self.rank[name],))]
+        near = [*below[-1:], *(pair for pair in below if pair[0] == self._content.n_kept)]
+        size, bound = min(near, key=lambda pair: pair[1], default=(0, 0.0))
         verb = "loses" if size == 1 else "lose"
         return size, f"{verb} at most {bound_of_share(bound)} of what all features explain"
 
@@ -281,29 +302,28 @@ class _Known:
     def _place(self, name: str) -> str:
         """Return where a feature stands among those that took part, and how many are kept."""
         content = self._content
-        is_kept, n = name in self._kept, number(content.n_candidates)
         if not self.has_order:
             chosen = f"the set of {number(content.n_kept)} features that {content.method} chose"
-            place = f"it is {'' if is_kept else 'not '}in {chosen}"
+            place = f"it is {'' if name in self._kept else 'not '}in {chosen}"
             scores = content.scores
             return f"{place}; its probability is {number(scores[name])}" if scores else place
-        by_score = content.scores is not None and not content.traits.score_is_place
-        by_score &= not self._contract.settings["columns"].get("keep")
-        rank = f"rank {number(self.rank[name])} of {n}{' by score' * by_score}"
+        rank = self._rank(name)
         lowest = self._contract.settings["method"].get("min_score")
         if lowest is not None and content.scores is not None:
             least = f"of which {number(lowest)} is the least to keep"
             rank = f"{rank}, {number(content.scores[name])}, {least}"
         if content.n_kept == content.n_candidates:
             return f"{rank}; all are kept"
-        if content.is_constrained:
-            limits = self._contract.settings["constraints"]
-            cost, budget = limits.get("costs", {}).get(name, 0), limits["budget"]
-            of = f"; it costs {number(cost)} of a budget of {number(budget)}" if cost else ""
-            return f"{rank}; the constraints chose {number(content.n_kept)}{of}"
         first = "the first " * (self._last_kept == content.n_kept)  # the keep list has others
         are = "is" if content.n_kept == 1 else "are"
-        return f"{rank}; {first}{number(content.n_kept)} {are} kept"
+        return f"{rank}; {first}{number(content.n_kept)} {are} kept{self._cost(name)}"
+
+    def _rank(self, name: str) -> str:
+        content = self._content
+        by_score = content.scores is not None and not content.traits.score_is_place
+        by_score &= not self._contract.settings["columns"].get("keep")
+        n = number(content.n_candidates)
+        return f"rank {number(self.rank[name])} of {n}{' by score' * by_score}"
 
     @cached_property
     def _sizes(self) -> list[tuple[int, float]]:

@@ -187,15 +187,21 @@ def test_what_constraints_have_dropped_is_not_said_to_have_cost_least(method):
     size = 4 if method in ("rfe", "anova_f") else None
     why = select(method, n_features=size, constraints=constraints).why().set_index("column")
     assert "cost least" not in " ".join(why["why"])
-    assert why.loc[list(SIGNAL), "why"].str.contains("the constraints chose").all()
+    is_passed_over = why["why"].str.contains("the constraints kept features of lower rank")
+    last_kept = why.loc[why["state"] == "kept", "rank"].max()
+    above = why[(why["state"] == "dropped") & (why["rank"] < last_kept)].index
+    assert list(why.index[is_passed_over]) == list(above)
+    assert set(above) >= set(SIGNAL) - set(why.index[why["state"] == "kept"])
 
 
 def test_what_a_budget_has_dropped_is_told_with_its_cost():
-    constraints = Constraints(costs={"x0": 3, "x3": 2, "x6": 0.5}, budget=4)
+    supplier = Group(["x1"], cost=1)
+    constraints = Constraints(costs={"x0": 3, "x3": 2, "x6": 0.5}, groups=[supplier], budget=4)
     why = select("auto", constraints=constraints).why().set_index("column")["why"]
     assert "it costs 3 of a budget of 4" in why["x0"]
     assert "it costs 0.5 of a budget of 4" in why["x6"]
-    assert "costs" not in why["x1"]
+    assert "its group costs 1 of a budget of 4" in why["x1"]
+    assert "costs" not in why["x2"]
 
 
 def test_the_lags_of_a_series_go_together():

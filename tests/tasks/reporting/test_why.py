@@ -195,7 +195,7 @@ def test_a_ranking_says_the_place_by_score_and_a_whole_set_says_that() -> None:
     assert {column.rank for column in why} == {None}
 
 
-def test_what_outlasts_the_search_what_all_keep_and_what_constraints_chose() -> None:
+def test_what_outlasts_the_search_and_what_all_keep() -> None:
     content = synthetic(numbered(4), 4)
     assert said(content)["feature 3"] == "Rank 1 of 4; all are kept."
     assert said(content)["feature 1"] == (
@@ -206,10 +206,6 @@ def test_what_outlasts_the_search_what_all_keep_and_what_constraints_chose() -> 
     lasting = [{**f, "step": f["step"] if f["name"] == "feature 0" else None} for f in features]
     why = said(with_contract(content, features=lasting))
     assert why["feature 1"] == "The search ended before it left."
-    limits = {"groups": [], "budget": 3.0}
-    settings = {**content.contract.settings, "constraints": limits}
-    content = with_contract(synthetic(numbered(4), 2), settings=settings)
-    assert said(content)["feature 3"] == "Rank 1 of 4; the constraints chose 2."
 
 
 def test_groups_that_leave_first_say_why() -> None:
