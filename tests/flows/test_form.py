@@ -40,25 +40,29 @@ def fields(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
             yield f"{name}.{field}", details
 
 
-def test_the_form_asks_for_data_settings_execution_promotion_and_limits_in_this_order(schema):
+@pytest.mark.parametrize(
+    ("flow", "required", "others"),
+    [
+        ("feature_selection", ["data", "settings"], ["execution", "promotion", "limits"]),
+        ("reselection", ["former", "data"], ["settings", "execution", "promotion", "limits"]),
+        (
+            "differentiable_selection",
+            ["data", "folder", "settings"],
+            ["start", "files", "shuffle", "sharing"],
+        ),
+    ],
+)
+def test_a_form_asks_in_this_order(flow, required, others):
+    schema = schema_of(flow)
     asked = sorted(schema["properties"], key=lambda name: schema["properties"][name]["position"])
-    assert asked == ["data", "settings", "execution", "promotion", "limits"]
-    assert schema["required"] == ["data", "settings"]
-    assert "Parquet" in schema["properties"]["data"]["description"]
+    assert asked == [*required, *others]
+    assert schema["required"] == required
+
+
+def test_promotion_and_limits_are_asked_for_only_if_they_are_wanted(schema):
     for name, settings in (("promotion", "PromotionSettings"), ("limits", "LimitSettings")):
         assert schema["properties"][name]["anyOf"][0] == {"$ref": f"#/definitions/{settings}"}
         assert schema["properties"][name]["default"] is None
-
-
-def test_a_flow_takes_a_number_of_alternatives_for_settings_with_it():
-    by_number, by_settings = (
-        chaffinch.feature_selection.validate_parameters(
-            {"data": "table.csv", "settings": {"target": "price", "alternatives": given}}
-        )
-        for given in (2, {"number": 2})
-    )
-    assert by_number == by_settings
-    assert by_number["settings"].alternatives.number == 2
 
 
 @pytest.mark.parametrize(
@@ -200,19 +204,22 @@ def test_the_form_takes_no_empty_text_for_the_store(schema):
     assert refused == {"": True, " ": True, ".": False, "a b": False}
 
 
-def test_every_field_has_a_title_a_description_and_a_position(schema):
-    assert len(list(fields(schema))) > 25
+@pytest.mark.parametrize("flow", FLOWS)
+def test_every_field_has_a_title_a_description_and_a_position(flow):
+    of_flow = list(fields(schema_of(flow)))
+    assert len(of_flow) > 5
     lacking = [
         (field, word)
-        for field, details in fields(schema)
+        for field, details in of_flow
         for word in ("title", "description", "position")
         if details.get(word) in (None, "")
     ]
     assert lacking == []
 
 
-def test_positions_count_up_from_0_in_every_group(schema):
-    for definition in schema["definitions"].values():
+@pytest.mark.parametrize("flow", FLOWS)
+def test_positions_count_up_from_0_in_every_group(flow):
+    for definition in schema_of(flow)["definitions"].values():
         positions = [field["position"] for field in definition["properties"].values()]
         assert positions == list(range(len(positions)))
 
@@ -267,13 +274,6 @@ def test_a_number_or_a_share_of_features_is_one_field(schema):
         size: bool(validate({"n_features": [size]}, one)) for size in (1, 5, 0.5, 0, 1.5, -1)
     }
     assert refused == {1: False, 5: False, 0.5: False, 0: True, 1.5: True, -1: True}
-
-
-def test_a_baseline_is_a_word_or_values_by_feature(schema):
-    baseline = schema["definitions"]["SelectionSettings"]["properties"]["baseline"]
-    word, values = baseline["anyOf"]
-    assert word["enum"] == ["mean", "median", "minimum", "zero"]
-    assert values["description"] == "Values by feature; the other features get their mean."
 
 
 def test_nothing_is_a_discriminated_union_which_the_ui_shows_as_raw_json(schema):

@@ -10,60 +10,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chaffinch.tasks.selection.elimination.bmo import EliminationPath, eliminate
-
-
-class Additive:
-    """A masked loss in which each feature has a price; the plainest engine there can be."""
-
-    def __init__(self, prices: list[float], floor: float = 1.0) -> None:
-        self.prices = np.array(prices, dtype=float)
-        self.floor = floor
-        self._mask = np.ones(len(prices), dtype=bool)
-
-    @property
-    def mask(self) -> np.ndarray:
-        return self._mask.copy()
-
-    @property
-    def loss(self) -> float:
-        return float(self([self._mask])[0])
-
-    def __call__(self, masks) -> np.ndarray:
-        return np.array([self.floor + self.prices[~np.asarray(m)].sum() for m in masks])
-
-    def without_each(self) -> np.ndarray:
-        losses = np.full(len(self.prices), np.inf)
-        for j in np.flatnonzero(self._mask):
-            mask = self._mask.copy()
-            mask[j] = False
-            losses[j] = self([mask])[0]
-        return losses
-
-    def remove(self, feature: int) -> None:
-        self._mask[feature] = False
+from tests.selection.priced_loss import Priced
 
 
 def test_the_cheapest_feature_goes_first() -> None:
-    path = eliminate(Additive([3.0, 1.0, 2.0]))
+    path = eliminate(Priced([3.0, 1.0, 2.0]))
     assert path.removed == (1, 2)
     assert path.losses == (2.0, 4.0)
     assert path.unmasked_loss == 1.0
 
 
 def test_a_tie_goes_to_the_lowest_index() -> None:
-    assert eliminate(Additive([1.0, 1.0, 1.0, 1.0])).removed == (0, 1, 2)
+    assert eliminate(Priced([1.0, 1.0, 1.0, 1.0])).removed == (0, 1, 2)
 
 
 def test_what_must_be_kept_is_kept_however_useless() -> None:
-    path = eliminate(Additive([0.0, 1.0, 2.0]), keep=[0])
+    path = eliminate(Priced([0.0, 1.0, 2.0]), keep=[0])
     assert path.removed == (1, 2)
-    both = eliminate(Additive([0.0, 1.0, 2.0]), keep=[0, 2])
+    both = eliminate(Priced([0.0, 1.0, 2.0]), keep=[0, 2])
     assert both.removed == (1,)
 
 
 def test_progress_counts_every_removal() -> None:
     seen: list[tuple[int, int]] = []
-    eliminate(Additive([1.0, 2.0, 3.0]), on_removal=lambda done, total: seen.append((done, total)))
+    eliminate(Priced([1.0, 2.0, 3.0]), on_removal=lambda done, total: seen.append((done, total)))
     assert seen == [(1, 2), (2, 2)]
 
 
@@ -112,8 +82,8 @@ def test_a_size_that_the_path_does_not_reach_is_refused(size: int) -> None:
     [
         (lambda: PATH.gbmo(-0.1), "slack must be at least 0 but is -0.1"),
         (lambda: PATH.gbmo(0.1, drift_cap=-1.0), "drift_cap must be at least 0 but is -1.0"),
-        (lambda: eliminate(Additive([1.0]), min_features=2), "min_features must be in 1..1"),
-        (lambda: eliminate(Additive([1.0]), keep=[3]), "keep must name features in 0..0"),
+        (lambda: eliminate(Priced([1.0]), min_features=2), "min_features must be in 1..1"),
+        (lambda: eliminate(Priced([1.0]), keep=[3]), "keep must name features in 0..0"),
     ],
 )
 def test_limits_are_named(call, message: str) -> None:
@@ -126,7 +96,7 @@ prices = st.lists(st.floats(0, 10, allow_nan=False), min_size=1, max_size=8)
 
 @given(prices=prices, slacks=st.lists(st.floats(0, 2), min_size=2, max_size=2))
 def test_masks_are_nested_and_a_larger_slack_keeps_no_more(prices, slacks) -> None:
-    path = eliminate(Additive(prices))
+    path = eliminate(Priced(prices))
     assert sorted(path.removed) == sorted(set(path.removed))
     masks = [path.flbmo(size) for size in range(1, len(prices) + 1)]
     for smaller, larger in itertools.pairwise(masks):
@@ -137,7 +107,7 @@ def test_masks_are_nested_and_a_larger_slack_keeps_no_more(prices, slacks) -> No
 
 @given(prices=prices, slack=st.floats(0, 2))
 def test_one_path_gives_what_algorithm_2_gives_when_walked_by_itself(prices, slack) -> None:
-    engine = Additive(prices)
+    engine = Priced(prices)
     previous = np.inf
     while engine.mask.sum() > 1:
         losses = engine.without_each()
@@ -145,4 +115,4 @@ def test_one_path_gives_what_algorithm_2_gives_when_walked_by_itself(prices, sla
             break
         previous = losses.min()
         engine.remove(int(np.argmin(losses)))
-    assert (eliminate(Additive(prices)).gbmo(slack) == engine.mask).all()
+    assert (eliminate(Priced(prices)).gbmo(slack) == engine.mask).all()

@@ -13,6 +13,7 @@ from chaffinch.tasks.selection.losses import resolve_loss
 from chaffinch.tasks.selection.masked_loss import masked_loss as masked_loss_of_rows
 from chaffinch.tasks.selection.models import fit
 from chaffinch.tasks.workers.distributed_masked_loss import spread_masked_loss
+from tests.selection.masked_loss.own_losses import by_predictions, check
 from tests.selection.one_worker import OneWorker
 
 pytestmark = [
@@ -45,32 +46,6 @@ def table(huge: float) -> np.ndarray:
     return given
 
 
-def own_loss(predict, given: np.ndarray, y: np.ndarray, loss: str, masked) -> float:
-    masked_table = given.copy()
-    masked_table[:, list(masked)] = 0
-    prediction = predict(masked_table)
-    if loss == "log_loss":
-        truth = np.clip(prediction[np.arange(len(y)), y], 2.0**-52, 1 - 2.0**-52)
-        return float(-np.log(truth).mean())
-    error = prediction - y
-    return float(np.mean(error**2) if loss == "squared_error" else np.mean(abs(error)))
-
-
-def check(engine, predict, given: np.ndarray, y: np.ndarray, loss: str) -> None:
-    masked: list[int] = []
-    for removed in (0, 4, 2):
-        kept = [j for j in range(D) if j not in masked]
-        each = [own_loss(predict, given, y, loss, [*masked, j]) for j in kept]
-        found = engine.without_each()
-        assert found[kept] == pytest.approx(each, rel=1e-9)
-        masks = np.array([engine.mask & (np.arange(D) != j) for j in kept])
-        assert engine(masks) == pytest.approx(each, rel=1e-9)
-        engine.remove(removed)
-        masked.append(removed)
-        assert engine.loss == pytest.approx(found[removed], rel=1e-9)
-        assert engine.loss == pytest.approx(each[kept.index(removed)], rel=1e-9)
-
-
 @pytest.mark.parametrize("huge", [1e9, 1e15, 1e20])
 @pytest.mark.parametrize("kind", CASES)
 def test_a_huge_cell_spoils_no_other_loss(kind: str, huge: float) -> None:
@@ -80,7 +55,7 @@ def test_a_huge_cell_spoils_no_other_loss(kind: str, huge: float) -> None:
     engine = masked_loss(model, table(huge), y, loss=loss)
     assert type(engine).__name__ in ("LinearMaskedLoss", "NetworkMaskedLoss")
     predict = model.predict_proba if loss == "log_loss" else model.predict
-    check(engine, predict, table(huge), y, loss)
+    check(engine, by_predictions(predict, table(huge), y, loss), (0, 4, 2))
 
 
 def test_the_numbers_are_the_same_on_whatever_workers(monkeypatch) -> None:

@@ -16,6 +16,7 @@ from chaffinch.tasks.selection.losses import resolve_loss
 from chaffinch.tasks.selection.masked_loss import masked_loss as masked_loss_of_rows
 from chaffinch.tasks.selection.models import fit
 from chaffinch.tasks.workers.distributed_masked_loss import spread_masked_loss
+from tests.selection.masked_loss.own_losses import by_predictions, check
 from tests.selection.one_worker import OneWorker
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -33,30 +34,6 @@ def table(huge: float) -> tuple[np.ndarray, np.ndarray]:
     X[[0, 699], 0] = 1
     y = 2 * X[:, 1] + X[:, 2] + 0.3 * rng.normal(size=700)
     return X, np.where(X[:, 0] == 1, huge, y)
-
-
-def own_loss(model, X: np.ndarray, y: np.ndarray, loss: str, masked=()) -> float:
-    masked_table = X.copy()
-    masked_table[:, list(masked)] = 0
-    error = model.predict(masked_table) - y
-    if loss == "neg_median_absolute_error":
-        return float(np.median(abs(error)))
-    return float(np.mean(error**2) if loss == "squared_error" else np.mean(abs(error)))
-
-
-def check(engine, model, X, y, loss: str) -> None:
-    """Compare with plain predictions, before and after removals."""
-    masked: list[int] = []
-    for removed in (3, 0, 1):
-        assert engine.loss == pytest.approx(own_loss(model, X, y, loss, masked), rel=1e-9)
-        kept = [j for j in range(D) if j not in masked]
-        each = [own_loss(model, X, y, loss, [*masked, j]) for j in kept]
-        assert engine.without_each()[kept] == pytest.approx(each, rel=1e-9)
-        masks = np.array([engine.mask & (np.arange(D) != j) for j in kept])
-        assert engine(masks) == pytest.approx(each, rel=1e-9)
-        engine.remove(removed)
-        masked.append(removed)
-        assert engine.loss == pytest.approx(each[kept.index(removed)], rel=1e-9)
 
 
 MODELS = {
@@ -85,7 +62,7 @@ def test_ordinary_rows_keep_their_digits_beside_a_huge_one(kind, huge, loss, cap
         engine = masked_loss(model, X[LEFT], y[LEFT], loss=loss)
     if kind == "tree":  # the others are far off in the marked rows themselves
         assert "next to its greatest values a row may be off by" in caplog.text
-    check(engine, model, X[LEFT], y[LEFT], loss)
+    check(engine, by_predictions(model.predict, X[LEFT], y[LEFT], loss), (3, 0, 1))
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -95,7 +72,7 @@ def test_a_huge_value_hides_until_its_feature_is_masked(loss: str) -> None:
     truth = np.where(X[:, 0] == 1, 0, y)  # what is foretold for the marked rows is all wrong
     engine = masked_loss(model, X[LEFT], truth[LEFT], loss=loss)
     assert loss == "neg_median_absolute_error" or type(engine).__name__ == "TreeEngine"
-    check(engine, model, X[LEFT], truth[LEFT], loss)
+    check(engine, by_predictions(model.predict, X[LEFT], truth[LEFT], loss), (3, 0, 1))
 
 
 @pytest.mark.parametrize("is_foretold", [True, False])
@@ -115,7 +92,8 @@ def test_a_selection_has_the_same_numbers_on_whatever_workers(is_foretold, monke
         alone.remove(feature)
         spread.remove(feature)
         assert spread.loss == alone.loss
-    check(masked_loss_of_rows(*given), model, X, truth, "squared_error")
+    of = by_predictions(model.predict, X, truth, "squared_error")
+    check(masked_loss_of_rows(*given), of, (3, 0, 1))
 
 
 def test_ordinary_models_keep_their_engine() -> None:
@@ -127,5 +105,4 @@ def test_ordinary_models_keep_their_engine() -> None:
         for loss in ("squared_error", "absolute_error"):
             engine = masked_loss(model, X, truth, loss=loss)
             assert type(engine).__name__ == "TreeEngine"
-            each = [own_loss(model, X, truth, loss, [j]) for j in range(D)]
-            assert engine.without_each() == pytest.approx(each, rel=1e-9)
+            check(engine, by_predictions(model.predict, X, truth, loss))

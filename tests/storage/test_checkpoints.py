@@ -2,8 +2,6 @@
 
 import logging
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ from chaffinch.errors import InputError
 from chaffinch.storage.runs import stages as module
 from chaffinch.storage.runs.stages import Checkpoints
 from chaffinch.storage.runs.store import Run, Store
+from tests.flows.cli.programs import python
 
 STAGE, KEY = "optimise_mask", "0a" * 32
 
@@ -40,8 +39,7 @@ with run.lock(), run.stage(*sys.argv[2:]) as writer:
 
 
 def test_what_was_kept_before_a_kill_is_there_for_the_same_key_and_for_no_other(run: Run) -> None:
-    command = [sys.executable, "-c", KILLED, str(run.folder.parents[1]), STAGE, KEY]
-    assert subprocess.run(command, timeout=300).returncode == -signal.SIGKILL
+    assert python(KILLED, run.folder.parents[1], STAGE, KEY).returncode == -signal.SIGKILL
     with run.lock():
         assert Checkpoints.of(run.folder, STAGE, "1b" * 32).read("part-1") is None
         with run.stage(STAGE, KEY) as writer:

@@ -4,28 +4,12 @@ import gzip
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from chaffinch.errors import InputError
 from tests.sources import column_names, read_source, source_address
-
-
-@pytest.mark.parametrize("name", ["x.csv", "x.tsv", "x.csv.gz", "x.parquet", "parts"])
-def test_they_are_those_that_are_read(tmp_path: Path, name: str) -> None:
-    table = pd.DataFrame({"a": [1, 2], "b, or not": ["x", None]}, index=[7, 8])
-    path = tmp_path / name
-    if name == "parts":
-        path.mkdir()
-        table.to_parquet(path / "1.parquet")
-    elif name.endswith(".parquet"):
-        table.to_parquet(path)
-    else:
-        table.to_csv(path, index=False, sep="\t" if name.endswith(".tsv") else ",")
-    assert column_names(path) == read_source(path).column_names == ["a", "b, or not"]
-    assert column_names(table) == ["a", "b, or not"]
 
 
 def test_a_header_is_all_that_is_read_of_text(tmp_path: Path) -> None:

@@ -194,29 +194,6 @@ def test_blanks_are_missing() -> None:
     assert column.indices.to_pylist() == [1, None, 0, None]
 
 
-@pytest.mark.parametrize(
-    ("texts", "marks", "code", "option"),
-    [
-        (["3", "2,5", None], "decimal commas", "replace(',', '.')", "#decimal=,"),
-        (["1.234,5", "2,5"], "points as marks of thousands and decimal commas",
-         "replace('.', '').str.replace(',', '.')", "#decimal=,&thousands=."),
-        (["1,234.50", "12"], "commas as marks of thousands", "replace(',', '')", "#thousands=,"),
-    ],
-)  # fmt: skip
-def test_commas_in_numbers_are_refused_unless_categorical(
-    texts: list[str | None], marks: str, code: str, option: str
-) -> None:
-    row, comma = next((i, t) for i, t in enumerate(texts, start=1) if t and "," in t)
-    assert refused(texts, pa.string()) == (
-        f"column 'x' is written with {marks} in its numbers, such as {comma!r} in row {row}; write "
-        f"them as plain numbers, as column.str.{code}.astype(float) does in pandas, or add "
-        f"{option} to the path of delimited text, for all its columns, or name the column as "
-        "categorical"
-    )
-    assert typed(texts, categorical=["x"]).type == CATEGORY
-    assert typed([*texts, "x, y"]).type == CATEGORY
-
-
 def test_text_named_numeric_is_refused_at_its_first_slip() -> None:
     assert refused(["1", None, "n/a", "x"], numeric=["x"]) == (
         "column 'x' must hold numbers but row 3 holds 'n/a'; if it stands for a missing value, "

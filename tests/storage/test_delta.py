@@ -14,7 +14,7 @@ from chaffinch.tasks.api.shuffle import shuffle_files
 from chaffinch.tasks.settings.descent import ShuffleSettings
 from tests.delta_tables import delete_by_vector
 from tests.object_storage import ObjectStorage
-from tests.sources import column_bytes, ingest, read_source, source_fingerprint, source_name
+from tests.sources import column_bytes, ingest, read_source, source_fingerprint
 
 FRAME = pd.DataFrame(
     {"n": range(60), "shop": ["a b", "c%d", "é"] * 20, "x": [i / 4 for i in range(60)]}
@@ -40,15 +40,6 @@ def test_columns_of_partitions_are_columns(tmp_path: Path) -> None:
     assert min(sizes["n"], sizes["x"]) > 0
 
 
-def test_deleted_and_changed_rows(tmp_path: Path) -> None:
-    path = orders(tmp_path)
-    DeltaTable(path).delete("n < 10")
-    DeltaTable(path).update(updates={"x": "0.5"}, predicate="n = 20")
-    expected = FRAME[10:].assign(x=FRAME["x"].where(FRAME["n"] != 20, 0.5))
-    assert len(list(path.glob("*.parquet"))) == 3  # also the files of former versions
-    assert ingest(path, tmp_path).hash == ingest(expected, tmp_path).hash
-
-
 CHANGES: dict[str, Callable[[Path], object]] = {
     "rows": lambda path: write_deltalake(path, FRAME[:1], mode="append"),
     "a column": lambda path: DeltaTable(path).alter.add_columns(
@@ -68,10 +59,6 @@ def test_a_new_version_is_read_again(change: str, tmp_path: Path) -> None:
     CHANGES[change](path)
     assert source_fingerprint(path) != before
     assert ingest(path, tmp_path).hash != first.hash
-
-
-def test_the_name_of_the_data_set(tmp_path: Path) -> None:
-    assert source_name(orders(tmp_path)) == "orders"
 
 
 def no_log(path: Path) -> None:

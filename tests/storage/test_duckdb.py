@@ -1,7 +1,5 @@
 """A table or query in a DuckDB file is read as it is, and no query sees more than the file."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import duckdb
@@ -9,6 +7,7 @@ import pandas as pd
 import pytest
 
 from chaffinch.errors import InputError
+from tests.flows.cli.programs import python
 from tests.sources import check_source, column_names, ingest, read_source, source_name
 
 
@@ -131,12 +130,6 @@ def test_a_file_that_another_connection_writes_to(tmp_path: Path) -> None:
         connection.execute("CREATE TABLE t AS SELECT 1 AS a")
         with pytest.raises(InputError, match="is open in this program"):
             read_source(f"duckdb:///{path}#t")
-        done = subprocess.run(
-            [sys.executable, "-c", ask],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=Path(__file__).parents[2],
-        )
+        done = python(ask, cwd=Path(__file__).parents[2])
     assert "is open for writing in another program" in done.stderr.splitlines()[-1]
     assert read_source(f"duckdb:///{path}#t").num_rows == 1

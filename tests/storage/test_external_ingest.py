@@ -27,6 +27,7 @@ from chaffinch.storage.datasets.content_hash import content_hash, shuffle_rows
 from chaffinch.storage.datasets.dataset import write_dataset
 from chaffinch.storage.sources import source, source_of
 from chaffinch.storage.spilled import spill_folder
+from tests.flows.cli.programs import python
 from tests.object_storage import ObjectStorage
 from tests.sources import ingest, read_source
 
@@ -237,13 +238,9 @@ def test_a_full_disk_is_one_line_and_nothing_is_left(
         "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000)); spilled.MOST_BYTES = 0\n"
         "ingest(source_of(sys.argv[1]), Path(sys.argv[2]))\n"
     )
-    for made in (parquet, csv):
-        path = made(TABLES["numbers"], tmp_path)
-        command = [sys.executable, "-c", code, str(path), str(store)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        last = done.stderr.splitlines()[-1]
-        assert last.startswith(f"{StorageError.__module__}.StorageError: no space left")
-        assert not [*store.glob(".aside-*"), *store.glob("*/table.parquet")]
+    last = python(code, csv(TABLES["numbers"], tmp_path), store).stderr.splitlines()[-1]
+    assert last.startswith(f"{StorageError.__module__}.StorageError: no space left")
+    assert not [*store.glob(".aside-*"), *store.glob("*/table.parquet")]
 
 
 def test_what_a_killed_ingestion_left_is_removed_by_the_next_and_nothing_of_a_live_one(

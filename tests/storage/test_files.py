@@ -3,14 +3,11 @@
 import errno
 import fcntl
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from chaffinch.errors import InputError, StorageError
-from chaffinch.storage import files
 from chaffinch.storage.files import (
     check_name,
     file_to_write,
@@ -18,22 +15,12 @@ from chaffinch.storage.files import (
     path_in,
     read_json,
     sha256_of_file,
-    sweep,
     to_json,
     write_file,
 )
+from tests.flows.cli.programs import python
 
 EMPTY_SHA256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-
-
-def run_python(script: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", script, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
 
 
 @pytest.mark.parametrize("name", ["a", "run-1", "2024.01.31_night", "A" * 120])
@@ -125,7 +112,7 @@ for name, data in {
 
 
 def test_a_full_disk_is_said_in_one_line_and_leaves_nothing(tmp_path: Path) -> None:
-    done = run_python(FULL_DISK, tmp_path)
+    done = python(FULL_DISK, tmp_path)
     assert done.stderr == ""
     assert done.stdout.splitlines() == [
         f"no space left for a file of this size on the device of {tmp_path} while writing {name}: "
@@ -150,30 +137,6 @@ def test_no_space_left_is_said_in_one_line(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-FORBIDDEN = """
-import os, sys
-from pathlib import Path
-from chaffinch.errors import InputError
-from chaffinch.storage.files import write_file
-if os.getuid() == 0:
-    os.setuid(65534)
-try:
-    write_file(Path(sys.argv[1]) / "x", b"")
-except InputError as error:
-    print(error)
-"""
-
-
-def test_a_folder_that_may_not_be_written_is_an_input_error(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    done = run_python(FORBIDDEN, tmp_path)
-    tmp_path.chmod(0o700)
-    assert done.stderr == ""
-    assert done.stdout == (
-        f"writing x in {tmp_path} is not allowed; make the folder writable or name another place\n"
-    )
-
-
 NO_LOCK = """
 import sys
 from pathlib import Path
@@ -189,7 +152,7 @@ except StorageError as error:
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="no file can be made in Linux's /proc")
 def test_a_lock_that_cannot_be_made_is_not_waited_for() -> None:
-    done = run_python(NO_LOCK, "/proc/.y.lock")
+    done = python(NO_LOCK, "/proc/.y.lock")
     assert done.stderr == ""
     (line,) = done.stdout.splitlines()
     assert line.startswith(
@@ -213,42 +176,10 @@ def test_a_file_system_without_locks_is_refused_at_once(
         )
 
 
-def test_a_lock_that_another_process_holds_is_waited_for_and_said_once(tmp_path: Path) -> None:
-    path = tmp_path / ".lock"
-    with locked(path, "it"):
-        waiting = subprocess.Popen(
-            [sys.executable, "-c", NO_LOCK, str(path)],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        assert waiting.stderr is not None
-        assert waiting.stderr.readline() == "waiting for another process that works on it\n"
-    said, nothing = waiting.communicate(timeout=300)
-    assert (said, nothing) == ("held\n", "")
-
-
 def test_a_file_in_the_place_of_a_folder_is_a_storage_error(tmp_path: Path) -> None:
     (tmp_path / "model").write_bytes(b"")
     with pytest.raises(StorageError, match=r"cannot write x in .*model: .*name another place"):
         write_file(tmp_path / "model" / "x", b"")
-
-
-def test_sweeping_removes_what_killed_writers_left_and_nothing_else(tmp_path: Path) -> None:
-    script = """
-import os, signal, sys
-from pathlib import Path
-from chaffinch.storage.files import write_file
-def die(aside):
-    aside.write_bytes(b"half")
-    os.kill(os.getpid(), signal.SIGKILL)
-write_file(Path(sys.argv[1]) / "model" / "x.txt", die)
-"""
-    write_file(tmp_path / "kept", b"")
-    assert run_python(script, tmp_path).returncode == -9
-    left = [p for p in tmp_path.rglob("*") if p.is_file()]
-    assert len(left) == 2
-    assert not (tmp_path / "model" / "x.txt").exists()
-    sweep(tmp_path)
-    assert [p for p in tmp_path.rglob("*") if p.is_file()] == [tmp_path / "kept"]
 
 
 def test_a_file_and_what_is_not_there_yet_are_written_where_they_are_named(tmp_path: Path) -> None:
@@ -335,13 +266,6 @@ def test_what_cannot_be_read_as_a_document_is_a_storage_error(tmp_path: Path) ->
     for name, reason in {"folder": "Is a directory", "circle": "Too many levels"}.items():
         with pytest.raises(StorageError, match=rf"{name}.json cannot be read \({reason}.*; remove"):
             read_json(tmp_path / f"{name}.json", {})
-
-
-@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="no file system that flushes no folder")
-def test_a_folder_that_cannot_be_flushed_is_no_error() -> None:
-    files._flush(Path("/proc/self"))
-    with pytest.raises(OSError, match="Invalid argument"):
-        files._flush(Path("/proc/self/stat"))
 
 
 def test_a_file_is_flushed_before_it_gets_its_name(

@@ -60,9 +60,7 @@ def test_a_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     host = f"http://127.0.0.1:{free_port()}"
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", host)
     monkeypatch.setattr("chaffinch.storage.sources.cloud.gcs._ANSWER", pd.Timedelta(seconds=1))
-    with pytest.raises(
-        UnreachableError, match=f"^{host} does not answer for gs://shop/x.csv; check"
-    ):
+    with pytest.raises(UnreachableError, match=f"^{host} does not answer for gs://shop/x.csv"):
         read_source("gs://shop/x.csv")
 
 

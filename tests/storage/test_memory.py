@@ -1,8 +1,6 @@
 """What is freed goes back to the operating system, and nothing is held twice that need not be."""
 
 import platform
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from chaffinch.storage.memory import free_memory
+from tests.flows.cli.programs import python
 from tests.sources import ingest, read_source
 
 N_ROWS, N_COLUMNS = 100_000, 100
@@ -35,8 +34,7 @@ print((freed - before) // 10**6, (process.memory_info().rss - before) // 10**6)
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries give back alone")
 def test_what_is_freed_is_given_back() -> None:
-    command = [sys.executable, "-c", PIECES]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = python(PIECES, check=True)
     kept, left = map(int, done.stdout.split())
     assert kept > 50
     assert left < 10
@@ -154,6 +152,5 @@ def test_memory_that_runs_out_is_no_damage(tmp_path: Path, megabytes: int) -> No
     table = pa.table(dict.fromkeys(map(str, range(10)), np.zeros(3_000_000)))
     for name in ("x.parquet", "table.parquet"):
         pa.parquet.write_table(table, tmp_path / name)
-    command = [sys.executable, "-c", SHORT_OF_MEMORY, str(tmp_path), str(megabytes)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = python(SHORT_OF_MEMORY, tmp_path, megabytes)
     assert done.stdout == "out of memory\n" * 2, done.stderr

@@ -368,42 +368,42 @@ def damaged_in_turn(
         put(s3, address, name, content)
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_object_is_a_line_that_names_it_or_is_not_needed(
-    damage: str, s3: ObjectStorage, address: str, machine: Machine
+    s3: ObjectStorage, address: str, machine: Machine
 ) -> None:
     result = chaffinch.select(TABLE, "target", store=address, **QUICK)
     chaffinch.promote(result, "cancer")
     expected = result.model.predict(TABLE)
-    said: dict[str, str] = {}
-    for name, _ in damaged_in_turn(damage, s3, address, datasets=False):
-        machine()
-        try:
-            contract = chaffinch.promoted("cancer", store=address)
-            assert contract.columns == result.contract.columns
-            np.testing.assert_array_equal(
-                chaffinch.load_run(result.run, store=address).model.predict(TABLE), expected
-            )
-        except (InputError, StorageError) as error:
-            said[name] = str(error)
-    files = {name.rpartition("/")[2] for name in said}
-    assert {"selection.json", "model.skops", "cancer.json", "evaluate.json"} <= files
-    assert not any("\n" in line for line in said.values())
-    for name, line in said.items():  # without a manifest its stage is not done
-        is_named = name.rpartition("/")[2].removesuffix(".json") in line
-        assert is_named or (damage == "missing" and "is not finished" in line), line
+    for damage in DAMAGES:
+        said: dict[str, str] = {}
+        for name, _ in damaged_in_turn(damage, s3, address, datasets=False):
+            machine()
+            try:
+                contract = chaffinch.promoted("cancer", store=address)
+                assert contract.columns == result.contract.columns
+                np.testing.assert_array_equal(
+                    chaffinch.load_run(result.run, store=address).model.predict(TABLE), expected
+                )
+            except (InputError, StorageError) as error:
+                said[name] = str(error)
+        files = {name.rpartition("/")[2] for name in said}
+        assert {"selection.json", "model.skops", "cancer.json", "evaluate.json"} <= files
+        assert not any("\n" in line for line in said.values())
+        for name, line in said.items():  # without a manifest its stage is not done
+            is_named = name.rpartition("/")[2].removesuffix(".json") in line
+            assert is_named or (damage == "missing" and "is not finished" in line), line
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_dataset_is_a_line_or_is_made_again(
-    damage: str, s3: ObjectStorage, address: str, machine: Machine
+    s3: ObjectStorage, address: str, machine: Machine
 ) -> None:
     result = chaffinch.select(TABLE, "target", store=address, **QUICK)
-    for name, content in damaged_in_turn(damage, s3, address, datasets=True):
-        machine()
-        chaffinch.select(TABLE, "target", store=address, **QUICK)
-        assert chaffinch.load_run(result.run, store=address).contract == result.contract
-        assert s3.below(address)[name] == content
+    for damage in DAMAGES:
+        for name, content in damaged_in_turn(damage, s3, address, datasets=True):
+            machine()
+            chaffinch.select(TABLE, "target", store=address, **QUICK)
+            assert chaffinch.load_run(result.run, store=address).contract == result.contract
+            assert s3.below(address)[name] == content
 
 
 def promote(store: Store, run: str) -> None:
@@ -480,9 +480,7 @@ def test_no_credentials_at_all(address: str, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="no folder can be made in /proc")
 def test_a_cache_that_cannot_be_made(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CHAFFINCH_CACHE", "/proc/cache")
-    with pytest.raises(
-        InputError, match=f"no cache of {address} can be made at /proc/cache.* name"
-    ):
+    with pytest.raises(InputError, match=f"no cache of {address} can be made at /proc/cache"):
         Store.find(address)
 
 

@@ -145,10 +145,7 @@ WRONG = {
     "no column": ("#SELECT cost FROM web.everything", 'column "cost" does not exist'),
     "no SQL": ("#SELECT FROM FROM", r"the query cannot be read from .* \(syntax error at or near"),
     "no rows": ("#none_yet", "none_yet has columns but no rows; give at least one"),
-    "no day": (
-        "#eternal",
-        r"eternal cannot be read from .* \(date too large .*'infinity'\); correct",
-    ),
+    "no day": ("#eternal", r"eternal cannot be read from .* \(date too large .*'infinity'\)"),
     "division": ('#SELECT 1 / (n - 100) FROM "Orders"', "division by zero"),
     "delete": ('#DELETE FROM "Orders"', "must be a table, such as shop.orders, or begin with"),
     "hidden delete": (
@@ -202,9 +199,7 @@ def test_the_password_may_have_another_name_or_place(
     monkeypatch.setenv("SHOP_PASSWORD", PASSWORD)
     assert read_source(address).num_rows == 200
     monkeypatch.setenv("SHOP_PASSWORD", "wrong")
-    with pytest.raises(
-        InputError, match=r"cannot connect to .*, and the password in SHOP_PASSWORD$"
-    ) as refused:
+    with pytest.raises(InputError, match=r"^cannot connect .* in SHOP_PASSWORD$") as refused:
         read_source(address)
     assert not isinstance(refused.value, UnreachableError)
 

@@ -23,6 +23,7 @@ import chaffinch
 from chaffinch import InputError
 from chaffinch.storage.shuffled import readers, row_blocks
 from chaffinch.storage.shuffled.writer import Shuffled
+from tests.flows.cli.programs import python
 from tests.storage.synthetic_rows import all_rows, synthetic
 
 FORMS = pytest.mark.parametrize("form", ["dense", "sparse"])
@@ -153,9 +154,7 @@ def test_a_value_that_float32_cannot_hold_is_told_to_be_kept_as_float64(tmp_path
     said = rf"line 3 of x.svm has {value[:-2]}\+39 in column 2, which float32 cannot .* to float64"
     with pytest.raises(InputError, match=said):
         chaffinch.shuffle_svmlight(source, path, zero_based=False, dtype="float32")
-    with pytest.raises(
-        InputError, match=r"line 4 of x.svm has inf in column 2, which is no number"
-    ):
+    with pytest.raises(InputError, match=r"line 4 of x.svm has inf in column 2,"):
         chaffinch.shuffle_svmlight(source, path, zero_based=False)
     source.write_text(f"1 1:2\n0 1:1 2:{value}\n1 2:1\n")
     table = chaffinch.shuffle_svmlight(source, path, zero_based=False)
@@ -307,9 +306,7 @@ except chaffinch.StorageError as error:
 @pytest.mark.parametrize("limit", [5_000, 100_000], ids=["buckets", "file"])
 def test_a_full_disk_is_said_in_one_line_and_leaves_nothing(tmp_path, limit) -> None:
     arguments = [str(tmp_path / "x.parquet"), str(limit)]
-    done = subprocess.run(
-        [sys.executable, "-c", FULL, *arguments], capture_output=True, text=True, check=False
-    )
+    done = python(FULL, *arguments)
     assert done.stderr == ""
     assert done.stdout == (
         f"no space left for a file of this size on the device of {tmp_path} while writing "

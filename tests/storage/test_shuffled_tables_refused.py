@@ -45,14 +45,11 @@ FRAME3 = pd.DataFrame(X3, columns=["a", "b", "c"])
 BAD = {
     "unsorted": (svmlight_file("1 1:2 3:1\n\n0 4:1 2:1\n"), "line 3 of x.svmlight cannot be read"),
     "twice": (svmlight_file("1 1:2\n0 2:1 2:1\n"), "line 2 .*sorted and unique.*columns that asc"),
-    "zero": (
-        svmlight_file("1 1:2\n1 0:2\n"),
-        "line 2 of x.svmlight has column 0 but columns are counted from 1; .* --zero-based",
-    ),
+    "zero": (svmlight_file("1 1:2\n1 0:2\n"), "line 2 .* column 0 but .* from 1; .* --zero-based"),
     "negative": (svmlight_file("1 1:2\n1 -4:2\n"), "line 2 of x.svmlight cannot be read .Invalid"),
     "huge index": (
         svmlight_file("1 1:2\n1 4294967296:2\n"),
-        r"line 2 of x.svmlight has column 4294967296 but columns must be in 1\.\.2147483647; corr",
+        r"column 4294967296 but .* 1\.\.2147483647",
     ),
     "longer index": (
         svmlight_file(f"1 1:2\n1 1:1 {'9' * 5000}:2\n"),
@@ -62,14 +59,11 @@ BAD = {
         svmlight_file(",".join(map(str, range(20_000)))),
         r"^line 1 of x.svmlight cannot be read .{81}\.\.\.., as in `1 1:0\.5`: [^`]{100,150}$",
     ),
-    "compressed": (
-        svmlight_file("BZh91AY&SY"),
-        "x.svmlight is compressed by bzip2; unpack it, or give it as .gz",
-    ),
+    "compressed": (svmlight_file("BZh91AY&SY"), "x.svmlight is compressed by bzip2; unpack it,"),
     "label": (svmlight_file("1 1:2\nspam 2:1\n"), "line 2 .*'?spam.*a label that is a number"),
     "too far": (
         svmlight_file("1 1:2\n# so\n0 2:1 6:1\n"),
-        r"line 3 of x.svmlight has a value in column 6 but columns are 1\.\.5; correct the row, or",
+        r"line 3 .* column 6 but columns are 1\.\.5",
     ),
     "nan": (svmlight_file("1 1:2\n0 2:nan\n"), "line 2 of x.svmlight has nan in column 2,"),
     "infinite": (svmlight_file("1 1:2\n0 2:inf\n"), "line 2 of x.svmlight has inf in column 2,"),
@@ -80,10 +74,7 @@ BAD = {
         of_pieces((X3, Y3), (np.where(X3 > 0, X3, np.nan), Y3)),
         "row 4 has nan in column 1",
     ),
-    "columns": (
-        of_pieces((X3, Y3), (X3[:, :2], Y3)),
-        "row 4 has 2 columns but .* have 3; give all",
-    ),
+    "columns": (of_pieces((X3, Y3), (X3[:, :2], Y3)), "row 4 has 2 columns but .* have 3;"),
     "form": (
         of_pieces((X3, Y3), (scipy.sparse.csr_array(X3), Y3)),
         "row 4 is sparse float64 but those before are dense float64; give all pieces alike",
@@ -94,44 +85,26 @@ BAD = {
     ),
     "targets": (of_pieces((X3, Y3[:2])), r"piece 1: y must have shape \(3,\), .* has \(2,\)"),
     "kinds": (of_pieces((X3, Y3), (X3, ["a"] * 3)), "row 4 has text as target but .* have numbers"),
-    "gap": (
-        of_pieces((X3, np.array(["a", None, "b"]))),
-        "piece 1: y .* has none in row 2; leave out",
-    ),
-    "gap in a list of text": (
-        of_pieces((X3, ["a", "b", np.nan])),
-        "piece 1: y .* has none in row 3; leave out",
-    ),
+    "gap": (of_pieces((X3, np.array(["a", None, "b"]))), "piece 1: y .* has none in row 2; leave"),
+    "gap in a list of text": (of_pieces((X3, ["a", "b", np.nan])), "piece 1: y .* none in row 3"),
     "gap in true and false": (
         parquet_file({"a": [1, 2], "y": pd.array([True, None], "boolean")}),
         "row 2 of in.parquet has the target None; leave out rows without one",
     ),
-    "types": (
-        of_pieces((X3, ["a", 1, "b"])),
-        "piece 1: y must hold labels of one type but holds 'a' and 1; make them all text",
-    ),
-    "objects": (
-        of_pieces((X3, np.array([{1}, {2}, {3}]))),
-        r"must hold numbers, .* or text but holds \{1\} in row 1; give",
-    ),
+    "types": (of_pieces((X3, ["a", 1, "b"])), "piece 1: y must .* but holds 'a' and 1; make"),
+    "objects": (of_pieces((X3, np.array([{1}, {2}, {3}]))), r"or text but holds \{1\} in row 1"),
     "no columns": (of_pieces((X3[:, :0], Y3)), r"piece 1: X must .* has shape \(3, 0\)"),
-    "one target": (
-        of_pieces((X3, 1)),
-        r"piece 1: y must have shape \(3,\), .* has a int; give one",
-    ),
+    "one target": (of_pieces((X3, 1)), r"piece 1: y must have shape \(3,\), .* has a int;"),
     "no pair": (of_pieces(X3), "pieces must be several .* one is of type ndarray; of one table"),
     "three": (of_pieces((X3, Y3, Y3)), r"one is of type tuple of length 3; of one .* \[\(X, y\)\]"),
     "no pieces": (
         lambda folder: chaffinch.shuffle_pieces(None, folder / "x.parquet"),
         "pieces must be several .* but are of type NoneType; of one",
     ),
-    "mask": (
-        of_pieces((np.ma.masked_equal(X3, 1), Y3)),
-        "piece 1: X must have no masked values, .* but has 3; leave such rows out, or .* by X.f",
-    ),
+    "mask": (of_pieces((np.ma.masked_equal(X3, 1), Y3)), "piece 1: X must have no masked .* has 3"),
     "masked target": (
         of_pieces((X3, np.ma.masked_equal(Y3, 1))),
-        "piece 1: y must have no masked values, .* but has 1; leave such rows out",
+        "piece 1: y must .* masked .* has 1",
     ),
     "gap among objects": (
         of_pieces((X3, np.array([0.5, np.nan, 1], object))),
@@ -143,7 +116,7 @@ BAD = {
     ),
     "long numbers": (
         of_pieces((X3, [2**70 + 1, 1, 2])),
-        r"piece 1: y must hold whole numbers of at most 64 bits but holds 1180591620717411303425;",
+        r"64 bits but holds 1180591620717411303425",
     ),
     "text": (of_pieces((X3.astype(str), Y3)), "piece 1: X cannot be read .*strings"),
     "none": (of_pieces(), "the source has no rows"),
@@ -158,10 +131,7 @@ BAD = {
     ),
     "category": (parquet_file({"a": ["x"], "y": [1]}), "column 'a' must hold numbers but is"),
     "no such": (parquet_file({"a": [1], "z": [1]}), "there is no column 'y'"),
-    "dropped": (
-        parquet_file({"a": [1], "y": [1]}, drop=["y"]),
-        "'y' is the target and cannot be dropped; leave it out of drop",
-    ),
+    "dropped": (parquet_file({"a": [1], "y": [1]}, drop=["y"]), "'y' is the target and cannot"),
     "missing": (
         parquet_file({"a": [1, None], "y": [1, 2]}),
         "row 2 of in.parquet has nan in column 'a',",
@@ -295,9 +265,7 @@ def test_files_that_are_not_of_the_format_are_refused_with_the_way_there(tmp_pat
     said = "may have its rows in an order of their own, .* by chaffinch.shuffle_parquet"
     with pytest.raises(InputError, match=said):
         chaffinch.open_shuffled(tmp_path / "plain.parquet")
-    with pytest.raises(
-        InputError, match=r"there is no file .*plane.parquet; nearest: plain.parquet"
-    ):
+    with pytest.raises(InputError, match=r"there is no file .*plane.parquet; nearest"):
         chaffinch.open_shuffled(tmp_path / "plane.parquet")
     with pytest.raises(InputError, match="the table must be a path but is 3; give a path"):
         chaffinch.open_shuffled(3)

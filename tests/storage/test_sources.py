@@ -2,8 +2,6 @@
 
 import gzip
 import re
-import subprocess
-import sys
 import tempfile
 from datetime import date
 from pathlib import Path
@@ -19,6 +17,7 @@ from sklearn.datasets import load_iris
 
 from chaffinch.errors import InputError, TableTooLargeError
 from chaffinch.storage.datasets.column_types import type_columns
+from tests.flows.cli.programs import python
 from tests.sources import column_bytes, column_names, read_source, source_fingerprint
 
 
@@ -41,6 +40,8 @@ def write(path: Path, text: str | bytes) -> Path:
         ("x.txt", "a,b\n1,red\n,\n"),
         ("x.txt.gz", "a;b\n1;red\n;\n"),
         ("x.csv", "a;b\n1;red\n;\n"),
+        ("x.csv", "a|b\n1|red\n|\n"),
+        ("x.csv", "a\tb\n1\tred\n\t\n"),
     ],
 )
 def test_delimited_text_in_every_dress(tmp_path: Path, name: str, text: str) -> None:
@@ -61,22 +62,16 @@ def test_a_type_is_that_of_the_whole_column(tmp_path: Path, late: str, expected:
     assert table["a"][-1].as_py() == {"1.5": 1.5, "x": "x", "": None}[late]
 
 
-def test_many_late_surprises_and_late_beginnings(tmp_path: Path) -> None:
-    n = 15
-    early = ",".join(["1"] * n + [""] * n) + "\n"
-    late = ",".join(["1.5"] * n + ["late"] * n) + "\n"
-    header = ",".join(f"c{i}" for i in range(2 * n)) + "\n"
-    table = read_source(write(tmp_path / "x.csv", header + early * 40_000 + late))
-    assert table.schema.types == [pa.float64()] * n + [pa.string()] * n
-    assert table["c0"].to_pylist()[-2:] == [1.0, 1.5]
-    assert table["c29"].to_pylist()[-2:] == [None, "late"]
-
-
-@pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
-def test_fields_may_be_separated_by_any_usual_mark(tmp_path: Path, mark: str) -> None:
-    text = f"a{mark}b\n1{mark}x\n2{mark}y\n"
-    table = read_source(write(tmp_path / "x.csv", text))
-    assert table.to_pylist() == [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
+def test_many_columns_with_late_surprises_and_late_beginnings(tmp_path: Path) -> None:
+    n = 12
+    header = ",".join(f"c{i}" for i in range(4 * n)) + "\n"
+    rows = (",".join(["1"] * 3 * n + [""] * n) + "\n") * 40_000
+    late = ",".join(["01"] * n + ["1.5"] * n + ["late"] * 2 * n) + "\n"
+    table = read_source(write(tmp_path / "x.csv", header + rows + late))
+    assert table.schema.types == [pa.string()] * n + [pa.float64()] * n + [pa.string()] * 2 * n
+    firsts, lasts = ([table[f"c{i}"][at].as_py() for i in range(0, 4 * n, n)] for at in (0, -1))
+    assert firsts == ["1", 1.0, "1", None]
+    assert lasts == ["01", 1.5, "late", "late"]
 
 
 def test_a_row_may_be_wider_than_two_blocks(tmp_path: Path) -> None:
@@ -119,17 +114,6 @@ def test_whole_numbers_with_leading_zeros_stay_text(
         assert table["zip"].to_pylist()[before:] == [zip_code.strip('"'), "99999", None]
         assert table["zip"].slice(0, before).unique().to_pylist() == ["10001"] * bool(before)
     assert table["n"].to_pylist()[before:] == [0, 10, 1]
-
-
-def test_many_columns_with_late_zeros_and_other_surprises(tmp_path: Path) -> None:
-    n = 12
-    header = ",".join(f"c{i}" for i in range(3 * n)) + "\n"
-    rows = (",".join(["1"] * 3 * n) + "\n") * 40_000
-    late = ",".join(["01"] * n + ["1.5"] * n + ["late"] * n) + "\n"
-    table = read_source(write(tmp_path / "x.csv", header + rows + late))
-    assert table.schema.types == [pa.string()] * n + [pa.float64()] * n + [pa.string()] * n
-    assert [table[f"c{i}"][-1].as_py() for i in (0, n, 2 * n)] == ["01", 1.5, "late"]
-    assert [table[f"c{i}"][0].as_py() for i in (0, n, 2 * n)] == ["1", 1.0, "1"]
 
 
 @pytest.mark.parametrize("before", [0, 200_000], ids=["first", "late"])
@@ -284,9 +268,7 @@ def test_polars_names_with_the_character_of_code_0_are_refused(frame: Any) -> No
 
 def test_a_table_in_a_cell_is_refused_in_one_line() -> None:
     frame = pd.DataFrame({"a": [pd.DataFrame({"b": range(50)})] * 2})
-    with pytest.raises(
-        InputError, match=r"\(Could not convert .*column a .*\); give each"
-    ) as caught:
+    with pytest.raises(InputError, match=r"\(Could not convert .*column a .*\);") as caught:
         read_source(frame)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 500
@@ -296,9 +278,7 @@ def test_a_table_in_a_cell_is_refused_in_one_line() -> None:
     "source", [pd.DataFrame({"a": [1, "x", [2]]}), pd.Series([1]), pl.Series([1]), pa.array([1])]
 )
 def test_what_arrow_cannot_hold_as_a_table_is_an_input_error(source: Any) -> None:
-    with pytest.raises(
-        InputError, match=r"column 'a' holds 1 in row 1 but 'x' in row 2|a source must be"
-    ):
+    with pytest.raises(InputError, match=r"column 'a' holds 1 in row 1 but 'x' in row 2|a source"):
         read_source(source)
 
 
@@ -318,11 +298,7 @@ BAD_TEXT = {
     "same name": ("x.csv", "a,b,a\n1,2,3\n", r"names column 'a' twice, at positions 1 and 3"),
     "no name": ("x.csv", ",b\n1,2\n1,3\n", r"column 1 of x.csv has no name; give it one or"),
     "no name within": ("x.csv", ",b,\n1,2,3\n", r"column 3 of x.csv has no name; give it one or"),
-    "Parquet": (
-        "x.csv",
-        b"PAR1\x15\x04\x15",
-        r"x.csv is a Parquet file; rename it so that it ends",
-    ),
+    "Parquet": ("x.csv", b"PAR1\x15\x04\x15", r"x.csv is a Parquet file; rename"),
     "gzip": ("x.tsv", b"\x1f\x8b\x08\0", r"x.tsv is compressed by gzip; .* it ends in .tsv.gz"),
     "too many": ("x.csv", "a,b\n1,2\n1,2,3\n", r"row 2 of x.csv must have 2 fields .* has 3;"),
     "too few": ("x.csv", "a,b\n1,2\n1,2\n1\n", r"row 3 of x.csv must have 2 fields .* has 1;"),
@@ -340,11 +316,7 @@ BAD_TEXT = {
         "a,b\n1,2\n".encode("utf-16le"),
         r"header of x.csv is not UTF",
     ),
-    "an image": (
-        "x.csv",
-        b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0",
-        r"header of x.csv is not UTF-8 text; save",
-    ),
+    "an image": ("x.csv", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0", r"header of x.csv is not UTF-8"),
     "a workbook": ("x.csv.gz", b"PK\x03\x04\x14\0\x06\0\x08\0", r"header of x.csv.gz is not UTF-8"),
     "a database": (
         "x.csv",
@@ -376,15 +348,6 @@ BAD_TEXT = {
     ),
     "damaged Parquet": ("x.parquet", "PAR1PAR1", r"x.parquet is no readable Parquet file"),
 }
-
-
-@pytest.mark.parametrize(("name", "text", "message"), BAD_TEXT.values(), ids=BAD_TEXT.keys())
-def test_bad_files_are_refused_in_one_line(
-    tmp_path: Path, name: str, text: str | bytes, message: str
-) -> None:
-    with pytest.raises(InputError, match=message) as caught:
-        read_source(write(tmp_path / name, text))
-    assert "\n" not in str(caught.value)
 
 
 def test_damaged_gzip(tmp_path: Path) -> None:
@@ -444,19 +407,13 @@ SMALL = {
         (ARFF + "{0 1, 1 x}\n", r"could not convert string to float"),
         (ARFF.replace("real", "string"), r"String attributes not supported"),
         (ARFF.encode("utf-16"), r"codec can't decode"),
-        (
-            ARFF + "9007199254740993, x, ?\n",
-            r"column 'a' of x.arff holds whole numbers beyond",
-        ),
+        (ARFF + "9007199254740993, x, ?\n", r"column 'a' of x.arff holds whole numbers beyond"),
         (ARFF, r"x.arff has columns but no rows"),
     ],
     "x.svm": [
         ("", r"x.svm has columns but no rows"),
         ("label,a\n1,2\n", r"could not convert string to float"),
-        (
-            "1,2 1:0.5\n",
-            r"could not convert string to float: b'1,2'\), as in `1 1:0.5",
-        ),
+        ("1,2 1:0.5\n", r"could not convert string to float: b'1,2'\), as in `1 1:0.5"),
         ("1 2:1 1:1\n", r"should be sorted and unique"),
         ("1 99999999999:1\n", r"too large"),
         ("1 qid:1 1:1\n2 1:1\n", r"qid is named in 1 of 2 rows of x.svm; name it in all or none"),
@@ -467,14 +424,13 @@ SMALL = {
 
 @pytest.mark.parametrize(
     ("name", "text", "message"),
-    [(name, *case) for name, cases in SMALL.items() for case in cases],
+    [*BAD_TEXT.values(), *((name, *case) for name, cases in SMALL.items() for case in cases)],
 )
-def test_a_small_file_that_cannot_be_read_is_one_line(
-    name: str, text: str | bytes, message: str, tmp_path: Path
+def test_bad_files_are_refused_in_one_line(
+    tmp_path: Path, name: str, text: str | bytes, message: str
 ) -> None:
-    path = write(tmp_path / name, text)
     with pytest.raises(InputError, match=message) as caught:
-        read_source(path)
+        read_source(write(tmp_path / name, text))
     assert "\n" not in str(caught.value)
 
 
@@ -610,9 +566,7 @@ def test_a_file_that_may_not_be_read() -> None:
         paths = [Path(folder) / name for name in ("x.csv", "x.csv.gz", "x.parquet")]
         for path in paths:
             path.touch(0o000)
-        done = subprocess.run(
-            [sys.executable, "-c", FORBIDDEN, *paths], capture_output=True, text=True, check=False
-        )
+        done = python(FORBIDDEN, *paths)
     assert done.stderr == ""
     refusal = "reading {} is not allowed; change its permissions\n"
     assert done.stdout == "".join(2 * refusal.format(path) for path in paths)

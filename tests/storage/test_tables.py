@@ -41,38 +41,6 @@ def mixed_frame(n: int = 500) -> pd.DataFrame:
     return frame
 
 
-def test_one_table_in_nine_formats_is_one_dataset(tmp_path: Path) -> None:
-    frame = mixed_frame()
-    frame.to_csv(tmp_path / "x.csv", index=False)
-    frame.to_csv(tmp_path / "x.csv.gz", index=False)
-    frame.to_csv(tmp_path / "x.tsv", index=False, sep="\t")
-    frame.to_csv(tmp_path / "x.txt", index=False, sep=";")
-    frame.to_parquet(tmp_path / "x.parquet")
-    (tmp_path / "parts").mkdir()
-    frame[:200].to_parquet(tmp_path / "parts" / "1.parquet")
-    frame[200:].to_parquet(tmp_path / "parts" / "2.parquet")
-    files = [tmp_path / name for name in ("x.csv", "x.csv.gz", "x.tsv", "x.txt", "x.parquet")]
-    sources = [
-        *files,
-        tmp_path / "parts",
-        frame,
-        pl.from_pandas(frame),
-        pa.Table.from_pandas(frame),
-        frame.sample(frac=1, random_state=1),
-        frame.astype({"whole": "int8", "colour": "category"}),
-    ]
-    datasets = [ingest(source, tmp_path / "datasets") for source in sources]
-    assert {dataset.hash for dataset in datasets} == {datasets[0].hash}
-    assert datasets[0].columns == {
-        "whole": "int64",
-        "real": "float64",
-        "yes": "bool",
-        "colour": "category",
-        "day": "timestamp",
-    }
-    assert datasets[0].n_rows == 500
-
-
 def test_other_content_is_another_dataset(tmp_path: Path) -> None:
     frame = mixed_frame()
     others = [

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Found = TypeVar("Found")
 
@@ -93,6 +93,13 @@ def chaffinch(*command: str, home: Path, **more: str) -> subprocess.CompletedPro
         timeout=300,
         check=False,
     )
+
+
+def python(code: str, *arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run code of Python to its end as a program; options are those of `subprocess.run`."""
+    usual = {"capture_output": True, "text": True, "timeout": 600, "check": False}
+    command = (sys.executable, "-c", code, *map(str, arguments))
+    return subprocess.run(command, **usual | options)
 
 
 def in_process(*command: object, **settings: str | None) -> subprocess.CompletedProcess[str]:

@@ -77,9 +77,7 @@ def test_every_name_is_quoted_as_its_dialect_does(dialect):
 
 @pytest.mark.parametrize("table", ["", " ", "a..b", ".", "a.", ".b"])
 def test_a_table_without_a_name_is_refused(run, table):
-    with pytest.raises(
-        InputError, match=rf"--table must be a name, .* but is '{table}'; name a ta"
-    ):
+    with pytest.raises(InputError, match=rf"--table must be a name, .* but is '{table}'; name"):
         said(run, "--as", "sql", "--table", table)
 
 

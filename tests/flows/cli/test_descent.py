@@ -160,23 +160,6 @@ def test_as_a_flow(folder, server, tmp_path):
     assert len(list(tmp_path.rglob("features.json"))) == 2
 
 
-def test_the_form_asks_for_the_table_the_folder_and_the_aim():
-    from prefect.utilities.callables import parameter_schema
-
-    schema = parameter_schema(differentiable_selection.fn).model_dump()
-    assert list(schema["properties"]) == [
-        "data", "folder", "settings", "start", "files", "shuffle", "sharing",
-    ]  # fmt: skip
-    assert schema["required"] == ["data", "folder", "settings"]
-    for kind in (DescentSettings, ShuffleSettings, SharingSettings):
-        asked = schema["definitions"][kind.__name__]["properties"]
-        assert list(asked) == list(kind.model_fields)
-        assert [field["position"] for field in asked.values()] == list(range(len(asked)))
-        assert all(field["title"] and field["description"] for field in asked.values())
-    for name in ("data", "folder", "start", "files"):
-        assert '"description"' in json.dumps(schema["properties"][name])
-
-
 def test_settings_of_the_shuffle_without_files_are_refused_before_any_work(tmp_path):
     asked = (str(tmp_path / "table"), str(tmp_path / "out"), DescentSettings(n_features=3))
     with pytest.raises(InputError) as refusal:

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import chaffinch
-from chaffinch import ExecutionSettings, ReselectionSettings
+from chaffinch import ExecutionSettings
 from chaffinch.tasks.pipeline.progress import steps_of
 from chaffinch.tasks.settings.stage_titles import title_of
 from tests.flows.cli.programs import chaffinch as program
@@ -88,22 +88,3 @@ def test_as_a_flow(former, newer, server):
 
     names = [title_of(step) for step in steps_of(with_changes=True)]
     assert eventually(lambda: server.completed_tasks(run["id"]) == names)
-
-
-def test_the_form_asks_for_the_former_run_the_rows_and_what_is_to_be_otherwise():
-    from prefect.utilities.callables import parameter_schema
-
-    schema = parameter_schema(chaffinch.reselection.fn).model_dump()
-    assert list(schema["properties"]) == [
-        "former",
-        "data",
-        "settings",
-        "execution",
-        "promotion",
-        "limits",
-    ]
-    assert schema["required"] == ["former", "data"]
-    asked = schema["definitions"]["ReselectionSettings"]["properties"]
-    assert list(asked) == list(ReselectionSettings.model_fields)
-    assert [field["position"] for field in asked.values()] == list(range(len(asked)))
-    assert all(field["title"] and field["description"] for field in asked.values())

@@ -228,10 +228,7 @@ def test_a_method_and_a_model_may_be_names(reached):
         ('drop = ["a"]', r"no setting 'drop'; it belongs in \[columns\] or in \[reselect\]$"),
         ("n_features = 3", r"no setting 'n_features'; it belongs in \[method\]$"),
         ("folds = 3", r"no setting 'folds'; it belongs in \[model\] or in \[compare\]$"),
-        (
-            '[columns]\ntarget = "y"',
-            r"\[columns\] of .* no setting 'target'; it belongs at the top",
-        ),
+        ('[columns]\ntarget = "y"', r"\[columns\] of .* no setting 'target'; it belongs"),
         ("[serve]\ndrop_leaks = true", r"\[serve\] of .* it belongs in \[columns\]$"),
         ("[execution]\ncron = 1", r"\[execution\] of .* it belongs in \[serve\]$"),
         ('target = "y"', "DATA must be given"),

@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 from functools import partial
 
 import click
@@ -12,6 +10,7 @@ import pytest
 from chaffinch.flows.cli.commands import cli, exit_code
 from chaffinch.flows.cli.options import Commands
 from chaffinch.tasks.workers.signals import Stopped
+from tests.flows.cli.programs import python
 
 GOES_ON = "The same command continues where it stopped."
 DONE_OR_NOT = "`chaffinch promoted` shows whether it was done."
@@ -74,35 +73,24 @@ main()
 """
 
 
-def program(code, *arguments, **more):
-    return subprocess.run(
-        (sys.executable, "-c", code, *arguments),
-        env=os.environ | more,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-
-
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )
 def test_a_stop_while_the_command_line_is_imported_is_told_in_one_line(number, code):
     """Standard error has nothing else, and no command is begun."""
-    ended = program(STOPPED_AT_AN_IMPORT, "--help", NUMBER=str(int(number)))
+    ended = python(STOPPED_AT_AN_IMPORT, "--help", env=os.environ | {"NUMBER": str(int(number))})
     assert (ended.returncode, ended.stdout) == (code, "")
     assert ended.stderr == "Stopped. The same command begins again.\n"
 
 
 def test_a_command_under_nohup_is_not_stopped_by_the_end_of_its_terminal():
-    number = str(int(signal.SIGHUP))
-    ended = program(STOPPED_AT_AN_IMPORT, "--help", NUMBER=number, IGNORED="1")
+    env = os.environ | {"NUMBER": str(int(signal.SIGHUP)), "IGNORED": "1"}
+    ended = python(STOPPED_AT_AN_IMPORT, "--help", env=env)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert "Usage:" in ended.stdout
 
 
 def test_nothing_heavy_is_imported_before_signals_are_minded():
-    ended = program("import sys; import chaffinch.flows.cli.main; print(*sys.modules)")
+    ended = python("import sys; import chaffinch.flows.cli.main; print(*sys.modules)")
     assert "chaffinch.tasks.workers.signals" in ended.stdout.split()
     assert not {"click", "pydantic", "numpy", "prefect"} & set(ended.stdout.split())

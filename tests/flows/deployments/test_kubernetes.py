@@ -139,20 +139,6 @@ def test_every_secret_and_setting_that_is_referred_to_is_one_that_is_given():
     assert {word[2:-1] for word in serve["command"] if word.startswith("$(")} <= given
 
 
-def test_the_text_says_where_every_secret_is_read_from():
-    text = (FOLDER / "README.md").read_text().partition("\n## On Kubernetes\n")[2]
-    text = text.partition("\n## ")[0]
-    (file,) = re.findall(r"--from-env-file=(\S+)", text)
-    assert file == "deployments/.env"
-    offered = re.findall(r"^(\w+)=", (FOLDER / "env.example").read_text(), re.MULTILINE)
-    entries = [e for one in DEPLOYMENTS for e in pod_of(one)["containers"][0].get("env", [])]
-    keys = {e["valueFrom"]["secretKeyRef"]["key"] for e in entries if "valueFrom" in e}
-    (more,) = keys - set(offered)  # which who fills in the example would not think of
-    said = " ".join(text.split())
-    assert re.search(rf"a line `{more}=\.\.\.`[^.]* goes into `\.env` here", said)
-    assert "`credentials.env` is not read" in said
-
-
 POLICIES = [one["spec"] for one in ALL if one["kind"] == "NetworkPolicy"]
 PODS = {one["metadata"]["name"] for one in DEPLOYMENTS}
 

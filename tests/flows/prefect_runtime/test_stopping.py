@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.flows.cli.programs import CHAFFINCH, environment, eventually, run, started, still_running
+from tests.flows.cli.programs import (
+    CHAFFINCH,
+    environment,
+    eventually,
+    python,
+    run,
+    started,
+    still_running,
+)
 
 pytestmark = pytest.mark.e2e
 
@@ -145,10 +152,7 @@ except Stopped:
 
 def test_told_to_stop_while_its_server_is_being_started_it_leaves_none(tmp_path):
     home = environment(tmp_path, PREFECT_API_URL="")
-    ended = subprocess.run(
-        (sys.executable, "-c", STOPPED_AT_THE_START),
-        env=home, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+    ended = python(STOPPED_AT_THE_START, env=home)
     assert (ended.stdout, ended.stderr) == ("stopped\n", "")
     assert still_running(tmp_path) == []
 

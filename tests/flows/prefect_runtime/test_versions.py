@@ -1,12 +1,9 @@
 """Versions of Prefect and FastAPI that fail together are refused before any work."""
 
-import subprocess
-import sys
-
 import pytest
 
 from chaffinch.flows.prefect_runtime.server import ServerError, check_versions
-from tests.flows.cli.programs import environment, run
+from tests.flows.cli.programs import environment, python, run
 
 SAID = (
     "the server of Prefect 3.6.27 fails beside FastAPI 0.150.1: run "
@@ -48,8 +45,7 @@ def test_a_run_and_a_flow_that_would_start_a_server_say_so(table, tmp_path):
     path = installed(tmp_path / "packages", "3.6.27", "0.150.1")
     ended = run(str(table), "--target", "yield", "--prefect", home=tmp_path, PYTHONPATH=path)
     assert (ended.returncode, ended.stderr) == (1, f"Error: {SAID}\n")
-    flow = [sys.executable, "-c", "from chaffinch import feature_selection"]
     env = environment(tmp_path, PYTHONPATH=path)
-    called = subprocess.run(flow, env=env, capture_output=True, text=True, check=False)
+    called = python("from chaffinch import feature_selection", env=env)
     assert called.returncode == 1
     assert called.stderr.endswith(f"ServerError: {SAID}\n")

@@ -1,4 +1,4 @@
-"""Designs by trying every one: for every quality, aggregate and constraint, in all ways."""
+"""What searches for designs are made of, against every design tried; the whole is in the sweep."""
 
 import math
 
@@ -24,8 +24,10 @@ from tests.selection.alternatives.every_design import (
     fcbf_of_many,
     problems,
 )
+from tests.selection.alternatives.test_alternatives_sweep import WAYS
 
 COUNTS = {"sum": math.fsum, "min": min}
+PROGRAMS = WAYS[-1]
 AGGREGATES = pytest.mark.parametrize("aggregate", COUNTS)
 ROUNDING = 1e-9
 
@@ -46,30 +48,6 @@ def assert_is_best(found, problem, aggregate) -> None:
         assert_is_a_design(found, *problem)
 
 
-# all of `best_design`; prices without the search by features; and integer programs only
-WAYS = {
-    "all": {},
-    "prices": {"feature_by_feature": lambda *_: None},
-    "programs": {
-        "feature_by_feature": lambda *_: None,
-        "_WORK_BEFORE_SHARPENING": 0,
-        "_WORK_AT_FIRST": 0,
-    },
-}
-
-
-@pytest.mark.parametrize("way", WAYS)
-@AGGREGATES
-@settings(max_examples=40, deadline=None)
-@given(problems())
-def test_no_design_is_better(aggregate, way, problem) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in WAYS[way].items():
-            patch.setattr(price_and_enumerate, name, value)
-        found = best_design(Designs(*problem, aggregate), None)
-    assert_is_best(found, problem, aggregate)
-
-
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("n_sets", [2, 3])
 @pytest.mark.parametrize(
@@ -77,7 +55,7 @@ def test_no_design_is_better(aggregate, way, problem) -> None:
     [[0.2, 0.4, 0.3, 0.4, 0.1], [0.2, 0.2, 0.4, 0.2, 0.3, 0.3], [0.2, 0.1, 0.2, 0.3, 0.1, 0.1]],
 )
 def test_integer_programs_end_where_sums_differ_by_rounding(gains, n_sets, monkeypatch) -> None:
-    for name, value in WAYS["programs"].items():
+    for name, value in PROGRAMS.items():
         monkeypatch.setattr(price_and_enumerate, name, value)
     problem = free(Form(np.array(gains)), 3, n_sets, 2, "min")
     best = best_by_trying_all(problem.form, 3, n_sets, 2, problem.limits, problem.constraints, min)

@@ -10,6 +10,7 @@ from chaffinch.tasks.selection.constraints import Constraints, Group
 
 QUALITY = Univariate([4, 3, 2, 1], names=["age", "income", "city", "size"])
 
+LARGE = ".*1e[+]300 .*but is a whole number of about 400 digits"
 SETTINGS = [
     ({"k": 5}, "k must be in 1..4 but is 5"),
     ({"k": 1.5}, "k must be a whole number in 1..4 but is 1.5"),
@@ -27,14 +28,13 @@ SETTINGS = [
     ({"search": "random"}, "search must be .* but is 'random'"),
     ({"time_limit": 0}, "time_limit must be above 0 seconds but is 0"),
     ({"time_limit": "5"}, "time_limit must be above 0 seconds but is '5'"),
+    ({"time_limit": 10**400}, f"time_limit must be at most {LARGE}"),
+    ({"tau": 10**400}, f"tau must be at most {LARGE}"),
     ({"previous": [["agge"]]}, "each set of previous must name features but names 'agge'"),
     ({"previous": ["age"]}, "each set of previous must be a sequence of features but is 'age'"),
     ({"previous": [1, 2]}, "each set of previous must be a sequence of features but is 1"),
     ({"previous": [[4]]}, r"each set of previous must have indices in 0\.\.3 but has 4"),
-    (
-        {"previous": [[0.7]]},
-        "each set of previous must be indices or names of features but has 0.7",
-    ),
+    ({"previous": [[0.7]]}, "each set of previous must be .* names of .* 0.7"),
     ({"previous": [[True, False]]}, "each set of previous must be indices .* but has True"),
     ({"previous": [np.ones(3, dtype=bool)]}, ".*previous must be a mask of shape"),
     ({"quality": [1, 2, 3]}, "quality must be Univariate, FCBF, MRMR, CFS or a Wrapper but is"),
@@ -42,10 +42,7 @@ SETTINGS = [
 ]
 RULES = {
     "unknown": (Constraints(["agge"]), "must_include must name features but names 'agge'"),
-    "both": (
-        Constraints([0], ["age"]),
-        "a feature must be included or excluded but 'age' is to be",
-    ),
+    "both": (Constraints([0], ["age"]), "a feature must be included or excluded but 'age'"),
     "in": (Constraints([0, 1, 2]), "must_include must name at most k = 2 features but names 3"),
     "out": (Constraints((), [0, 1, 2]), "must_exclude must leave at least k = 2 .* but leaves 1"),
     "group": (
@@ -53,24 +50,34 @@ RULES = {
         r"a group's at_least must be in 0\.\.2 \(k\) but is 3",
     ),
     "costs": (Constraints(costs=[1, 2]), "costs must be 4, one for each feature, but are 2"),
-    "cost": (
-        Constraints(costs={"age": -1}, budget=1),
-        r"the cost of feature 0 must be a number in 0\.\.1e\+300 but is -1",
-    ),
+    "cost": (Constraints(costs={"age": -1}, budget=1), r"the cost of feature 0 must be .* is -1"),
     "budget": (Constraints(budget=1.0), "costs and a budget go together .* give costs"),
     "no budget": (Constraints(costs=[1] * 4), "costs and a budget go together .* give budget"),
     "sequence": (Constraints(must_include=3), "must_include must be a sequence of feat"),
+    "half a member": (Constraints(groups=[Group([0, 1], at_least=1.5)]), "a group's at_least must"),
+    "text for members": (Constraints(groups=[Group([0], at_least="1")]), "a group's at_least must"),
+    "no group": (Constraints(groups=[[0, 1]]), r"groups must hold Group but hold \[0, 1\]; give"),
+    "one group": (Constraints(groups=Group([0])), r"groups must be a sequence .* is Group\("),
+    "refund": (
+        Constraints(groups=[Group([0, 1], cost=-1)]),
+        "a group's cost must be a number in 0",
+    ),
+    "shared": (Constraints(groups=[Group([0, 1], cost=1)]), "a group's cost of 1 is paid once"),
+    "one cost": (Constraints(costs=3, budget=1), "costs must be one for each feature, .* are 3"),
+    "cost twice": (Constraints(costs={"age": 5, 0: 3}, budget=4), "costs must .* feature 0 twice"),
+    "text for a cost": (Constraints(costs=["a"] * 4, budget=1), "the cost of feature 0 must be a"),
+    "large cost": (Constraints(costs=[1e308] * 4, budget=1.7e308), "the cost of feature 0 must be"),
+    "larger cost": (Constraints(costs=[10**400] * 4, budget=1), f"the cost of feature 0 {LARGE}"),
+    "text for a budget": (Constraints(costs=[1] * 4, budget="3"), "budget must .* but is '3'"),
+    "large budget": (Constraints(costs=[1] * 4, budget=10**400), f"budget must be .* {LARGE}"),
     "nan": (Constraints(costs=[5] * 4, budget=np.nan), "budget must be a number in 0"),
     "debt": (Constraints(costs=[5] * 4, budget=-1), "budget must be a number in 0"),
     "half a set": (Constraints(max_sets_per_feature=1.5), "max_sets_per_feature must"),
     "fewer than none": (Constraints(groups=[Group([0, 1], at_most=-1)]), "a group's at_most"),
-    "count": (
-        Constraints(max_sets_per_feature=0),
-        "max_sets_per_feature must be at least 1 but is 0",
-    ),
+    "count": (Constraints(max_sets_per_feature=0), "max_sets_per_feature must be .* but is 0"),
     "in all": (
         Constraints([0], max_sets_per_feature=1),
-        "max_sets_per_feature must be at least the 2 sets, .* but is 1",
+        "max_sets_per_feature .* the 2 sets, .* is 1",
     ),
 }
 QUALITIES = {
@@ -86,10 +93,13 @@ QUALITIES = {
         "redundancy must have no masked values, .* 2; leave .* by redundancy.filled",
     ),
     "names": (lambda: Univariate([1, 2], ["a", "a"]), "names must be 2 different ones"),
+    "number of names": (lambda: Univariate([1, 2], 5), "names must be one for each of 2 .* is 5"),
+    "text for names": (lambda: Univariate([1, 2], "ab"), "names must be one for each .* is 'ab'"),
+    "numbers for names": (lambda: Univariate([1, 2], [1, "1"]), "names must be strings but hold 1"),
     "pairs": (lambda: MRMR([1, 2], [1, 2]), r"redundancy must have the shape \(2, 2\) but has"),
     "inf": (
         lambda: FCBF([1, 2], [[0, np.inf], [0, 0]]),
-        "redundancy must be finite but is inf for the features 0 and 1",
+        "redundancy .* inf for the features 0 and 1",
     ),
     "negative": (
         lambda: CFS([0.5, -0.5], np.zeros((2, 2))),
@@ -97,18 +107,9 @@ QUALITIES = {
     ),
     "steps": (lambda: Wrapper(sum, 3, max_steps=0), "max_steps must be at least 1 but is 0"),
     "no features": (lambda: Wrapper(sum, 0), "n_features must be at least 1 but is 0"),
-    "half a feature": (
-        lambda: Wrapper(sum, 4.0),
-        "n_features must be a whole number of at least 1 but is 4.0",
-    ),
-    "text for features": (
-        lambda: Wrapper(sum, "4"),
-        "n_features must be a whole number of at least 1 but is '4'",
-    ),
-    "half a step": (
-        lambda: Wrapper(sum, 4, max_steps=2.5),
-        "max_steps must be a whole number of at least 1 but is 2.5",
-    ),
+    "half a feature": (lambda: Wrapper(sum, 4.0), "n_features must be a whole .* but is 4.0"),
+    "text for features": (lambda: Wrapper(sum, "4"), "n_features must be a whole .* is '4'"),
+    "half a step": (lambda: Wrapper(sum, 4, max_steps=2.5), "max_steps must be a whole .* is 2.5"),
     "score": (lambda: Wrapper(3, 4), "score must be a function of a set's indices but is 3"),
     "start": (lambda: Wrapper(sum, 3, start=[1, 2]), "start must be 3 numbers but is 2"),
     "text": (lambda: Univariate(["a", "b"]), "values cannot be read .dtype='numeric' is not"),
@@ -118,14 +119,8 @@ QUALITIES = {
     ),
     "gap": (lambda: Univariate([1, None]), "values must be finite but is nan for feature 1"),
     "complex": (lambda: Univariate([1, 2 + 1j]), "values cannot be read .Complex data not suppo"),
-    "uneven": (
-        lambda: Univariate([[1], [2, 3]]),
-        "values cannot be read .setting an array element",
-    ),
-    "large": (
-        lambda: Univariate([1, 1e308]),
-        r"values must be at most 1e\+300 in size but is 1e\+308; d",
-    ),
+    "uneven": (lambda: Univariate([[1], [2, 3]]), "values cannot be read .setting an array"),
+    "large": (lambda: Univariate([1, 1e308]), r"values must be at most 1e\+300 .* 1e\+308"),
     "text of pairs": (lambda: MRMR([1, 2], [["a", 0], [0, 0]]), "redundancy cannot be read .dtype"),
     "large pairs": (
         lambda: MRMR([1, 2], [[0, -1e305], [0, 0]]),
@@ -164,21 +159,6 @@ def test_qualities(case):
 
 
 Q6 = Univariate([9, 8, 7, 3, 2, 1])
-
-
-@pytest.mark.parametrize(
-    ("said", "options"),
-    [
-        ("time_limit must be at most", {"time_limit": 10**400}),
-        ("tau must be at most", {"tau": 10**400}),
-        ("budget must be a number in", {"constraints": Constraints((), (), (), [1] * 6, 10**400)}),
-        ("the cost of feature 0", {"constraints": Constraints(costs=[10**400] * 6, budget=1)}),
-    ],
-)
-def test_whole_numbers_that_no_float_holds_are_refused_in_one_line(said, options) -> None:
-    message = f"{said} .*1e[+]300 .*but is a whole number of about 400 digits"
-    with refused(message):
-        find_alternatives(Q6, **{"k": 2, "n_alternatives": 1, "tau": 0.5, **options})
 
 
 def test_a_set_may_be_given_as_a_mask() -> None:

@@ -204,6 +204,44 @@ def test_a_feature_is_in_no_more_sets_than_it_may_be():
     assert [one.features for one in found] == [(0, 1), (0, 2), (1, 2), (3, 4)]
 
 
+@pytest.mark.parametrize(
+    ("costs", "budget", "best"),
+    [
+        ([2e-10] * 4, 1e-10, None),
+        ([1e-9] * 4, 1e-9, None),  # two cost twice as much
+        ([1e-9] * 4, 2e-9, (0, 1)),
+        ([0.1, 0.2, 0.3, 0.4], 0.3, (0, 1)),  # although 0.1 + 0.2 > 0.3 in floating point
+        ([1e-20, 2e-20, 3e-20, 4e-20], 3e-20, (0, 1)),
+        ([10**10 + 5, 10**10, 10**10, 10**10], 2 * 10**10, (1, 2)),
+        ([10**10 + 5, 10**10, 10**10, 10**10], 2 * 10**10 + 5, (0, 1)),
+        ([2, 1, 1, 1], 2.999999999999, (1, 2)),
+        ([0, 0, 1, 1], 0, (0, 1)),
+    ],
+)
+def test_a_budget_is_held_but_for_rounding(costs, budget, best) -> None:
+    found = find_alternatives(
+        Univariate([4, 3, 2, 1]),
+        k=2,
+        n_alternatives=0,
+        tau=0.5,
+        constraints=Constraints(costs=costs, budget=budget),
+    )
+    assert [one.indices for one in found] == ([] if best is None else [best])
+
+
+@pytest.mark.parametrize(
+    ("limits", "best"), [({"all_or_none": True}, (2, 3)), ({"at_most": 1}, (0, 2))]
+)
+def test_the_cost_of_a_group_is_paid_once(limits, best) -> None:
+    """Together 0 and 1 cost 1.5 and 4 more; one of them 1 or 0.5 and 4 more."""
+    constraints = Constraints(
+        groups=[Group([0, 1], cost=4, **limits)], costs={0: 1, 1: 0.5}, budget=5
+    )
+    quality = Univariate([4, 3, 2, 1])
+    found = find_alternatives(quality, k=2, n_alternatives=0, tau=0.5, constraints=constraints)
+    assert [one.indices for one in found] == [best]
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_of_sets_that_are_worth_the_same_the_first_as_a_word_is_taken(data):

@@ -7,14 +7,11 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from chaffinch.tasks.selection.alternatives import find
 from chaffinch.tasks.selection.alternatives.find import find_alternatives
 from chaffinch.tasks.selection.alternatives.hill_climbing import Wrapper
 from chaffinch.tasks.selection.alternatives.quality import CFS, MRMR, Univariate
-from chaffinch.tasks.selection.constraints import Constraints
 
 Q0 = (9, 8, 7, 3, 2, 1)
 SUMS = ("sum", "min")
@@ -28,16 +25,13 @@ def qualities(found) -> list[float]:
 @pytest.mark.parametrize(
     ("values", "k", "n_alternatives", "search", "aggregate", "total"),
     [
-        (Q0, 2, 2, "sequential", None, 48),  # example 2
-        (Q0, 2, 2, "simultaneous", "sum", 48),
+        (Q0, 2, 2, "simultaneous", "sum", 48),  # example 2
         (Q0, 2, 2, "greedy_replacement", None, 45),
         (Q0, 2, 2, "greedy_balancing", None, 45),
         (Q0, 3, 1, "simultaneous", "min", 19),  # example 3
         (Q0, 3, 1, "simultaneous", "sum", 38),
-        (Q0, 3, 1, "sequential", None, 38),
         (Q0, 3, 1, "greedy_replacement", None, 38),
-        (Q0, 3, 2, "sequential", None, 50),  # example 5
-        (Q0, 3, 2, "simultaneous", "sum", 54),
+        (Q0, 3, 2, "simultaneous", "sum", 54),  # example 5
         ((11, 10, 6, 5, 4, 1), 3, 1, "simultaneous", "min", 22),  # example 6
         ((11, 10, 6, 5, 4, 1), 3, 1, "simultaneous", "sum", 47),
     ],
@@ -59,66 +53,6 @@ def test_examples_of_the_paper(values, k, n_alternatives, search, aggregate, tot
     else:
         assert found.status == "optimal"
         assert found.gap == 0
-
-
-def test_depth_search_of_the_paper() -> None:
-    found = find_alternatives(
-        Univariate(Q0), k=4, n_alternatives=2, tau=0.5, search="greedy_depth_search"
-    )
-    assert [one.indices for one in found] == [(0, 1, 2, 3), (0, 1, 4, 5), (2, 3, 4, 5)]
-    other = find_alternatives(
-        Univariate([9, 8, 7, 1]), k=2, n_alternatives=3, tau=0.5, search="greedy_depth_search"
-    )
-    assert [one.quality for one in other] == [17, 16, 10, 15]
-
-
-@st.composite
-def mrmr(draw) -> MRMR:
-    n = draw(st.integers(4, 7))
-    numbers = st.integers(0, 20).map(lambda number: number / 8)
-    relevance = draw(st.lists(numbers, min_size=n, max_size=n))
-    redundancy = draw(st.lists(numbers, min_size=n * n, max_size=n * n))
-    return MRMR(relevance, np.reshape(redundancy, (n, n)))
-
-
-@settings(max_examples=25, deadline=None)
-@given(quality=mrmr(), aggregate=st.sampled_from(["sum", "min"]), data=st.data())
-def test_no_design_is_better_than_the_one_that_is_called_optimal(quality, aggregate, data) -> None:
-    n = quality.n_features
-    k = data.draw(st.integers(2, n - 2))
-    previous = data.draw(st.lists(st.permutations(range(n)), max_size=1))
-    given_sets = [sorted(order[:k]) for order in previous]
-    included = data.draw(st.lists(st.integers(0, n - 1), max_size=1))
-    found = find_alternatives(
-        quality,
-        k=k,
-        n_alternatives=1,
-        tau=0.5,
-        search="simultaneous",
-        aggregate=aggregate,
-        previous=given_sets,
-        constraints=Constraints(must_include=included),
-    )
-    most = k - int(np.ceil(0.5 * k - 1e-9))
-    allowed = [
-        one
-        for one in combinations(range(n), k)
-        if set(included) <= set(one)
-        and all(len(set(one) & set(other)) <= most for other in given_sets)
-    ]
-    worths = [
-        min(pair) if aggregate == "min" else sum(pair)
-        for one, other in combinations(allowed, 2)
-        if len(set(one) & set(other)) <= most
-        for pair in [(quality.value(one), quality.value(other))]
-    ]
-    if not worths:
-        assert (found.status, len(found)) == ("infeasible", 0)
-        return
-    assert found.status == "optimal"
-    assert found.total == pytest.approx(max(worths), abs=1e-9)
-    assert found.overlap()[0, 1] <= most
-    assert all(one.indices in allowed for one in found)
 
 
 def test_the_best_of_the_worst_is_at_most_the_mean_of_the_best_sum() -> None:

@@ -64,7 +64,7 @@ def a_problem(random):
     relevance, redundancy = numbers
     kind = (Univariate, FCBF, MRMR, CFS)[random.integers(4)]
     quality = kind(relevance - 0.2) if kind is Univariate else kind(relevance, redundancy)
-    search = "sequential" if kind is CFS or random.random() < 0.3 else "simultaneous"
+    search = "sequential" if random.random() < 0.3 else "simultaneous"
     asked = {
         "k": k,
         "n_alternatives": int(random.integers(0, 4)),

@@ -21,6 +21,7 @@ NULLABLE = {
     "all": dict.fromkeys("abcdef", "Float64"),
     "of Arrow": {"a": "double[pyarrow]", "e": "int64[pyarrow]", "f": "bool[pyarrow]"},
     "numbers as categories": {"b": "Float64", "e": "category"},
+    "objects": dict.fromkeys("abcdef", object),
 }
 
 
@@ -52,12 +53,6 @@ def test_a_frame_is_of_float32_where_all_of_it_is() -> None:
     assert (found.scores != wide.scores).any()
 
 
-def test_numbers_that_are_held_as_objects_or_categories_are_numbers() -> None:
-    plain = differentiable_selection(FRAME, Y, n_features=3, steps=20)
-    found = differentiable_selection(FRAME.astype(object), Y, n_features=3, steps=20)
-    assert (found.scores == plain.scores).all()
-
-
 @pytest.mark.parametrize(
     ("column", "said"),
     [
@@ -71,10 +66,7 @@ def test_numbers_that_are_held_as_objects_or_categories_are_numbers() -> None:
         ),
         (FRAME["c"].astype(object).where(FRAME.index > 0, "x"), "column 'c' of X .* float: 'x'"),
         (FRAME["c"] * 1j, "column 'c' of X .*Complex data not supported"),
-        (
-            pd.Series(pd.date_range("2024-01-01", periods=300)),
-            "column 'c' of X must hold real numbers but holds datetime64",
-        ),
+        (pd.Series(pd.date_range("2024-01-01", periods=300)), "column 'c' of X must hold real"),
         (
             pd.Series(pd.Categorical.from_codes(np.arange(300) % 2, ["no", "yes"])),
             "column 'c' of X .*'no'",

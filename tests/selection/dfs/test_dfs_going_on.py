@@ -169,29 +169,13 @@ def test_classes_are_those_of_the_start() -> None:
         select_by_descent(X, four, Aim(n_features=3), Rules(), start=first.state)
 
 
-def other_columns(X, y):
-    return X[:, :59], y
-
-
-def other_form(X, y):
-    return scipy.sparse.csr_array(X), y
-
-
-def other_type(X, y):
-    return X.astype(np.float32), y
-
-
-def other_target(X, y):
-    return X, np.where(y > 0, "a", "b")
-
-
 @pytest.mark.parametrize(
     ("change", "options", "said"),
     [
-        (other_columns, {}, "X must have 60 columns, as at the start, but has 59; give the same"),
-        (other_form, {}, "X must be dense float64, as at the start, but is sparse float64"),
-        (other_type, {}, "X must be dense float64, as at the start, but is dense float32; convert"),
-        (other_target, {}, "y must hold numbers, as at the start, but holds text"),
+        (lambda X, y: (X[:, :59], y), {}, "X must have 60 columns, .* but has 59"),
+        (lambda X, y: (scipy.sparse.csr_array(X), y), {}, "X must be dense .* is sparse float64"),
+        (lambda X, y: (X.astype(np.float32), y), {}, "X must be dense float64, .* dense float32"),
+        (lambda X, y: (X, np.where(y > 0, "a", "b")), {}, "y must hold numbers, .* but holds text"),
         (lambda X, y: (X, y), {"task": "classification"}, "task must be regression, as it was"),
     ],
 )

@@ -228,9 +228,7 @@ def test_a_spread_that_float32_cannot_divide_by_is_none_as_for_float64_one_witho
         assert value == pytest.approx(expected, rel=1e-6)
         np.testing.assert_allclose(gradient, slope, rtol=1e-4, atol=1e-6 * np.abs(slope).max())
         assert gradient[5] == 0
-        with pytest.raises(
-            ValueError, match=f"all 140 are constant, or vary by less than {kind().dtype}"
-        ):
+        with pytest.raises(ValueError, match=f"all 140 .* by less than {kind().dtype}"):
             residual_variance(
                 as_form(X.astype(kind) * kind(tiny) * (np.arange(D) < D - 1), form), y, s
             )
@@ -267,19 +265,13 @@ BAD = {
         lambda X, y, s: (X, np.where(np.arange(N) == 3, None, y), s),
         "y must have a value in every row but has none in row 4; leave out the rows without",
     ),
-    "gaps in y": (
-        lambda X, y, s: (X, y * np.nan, s),
-        "y must have a value in every row but has none in row 1; leave out the rows without",
-    ),
+    "gaps in y": (lambda X, y, s: (X, y * np.nan, s), "y must have .* none in row 1; "),
     "sparse targets": (
         lambda X, y, s: (X, scipy.sparse.csr_array(np.ones((N, 2))), s),
         r"Sparse data was passed for y.*'.toarray\(\)'",
     ),
     "s": (lambda X, y, s: (X, y, s[1:]), r"s must have shape \(140,\), as X has columns"),
-    "s as text": (
-        lambda X, y, s: (X, y, ["a"] * len(s)),
-        r"s cannot be read .*; give a number in 0..1",
-    ),
+    "s as text": (lambda X, y, s: (X, y, ["a"] * len(s)), r"s cannot be read .*; give a number"),
     "s out of range": (lambda X, y, s: (X, y, s * 3), r"s must be in 0\.\.1 but holds"),
     "s is no number": (lambda X, y, s: (X, y, s * np.nan), r"s must be in 0\.\.1 but holds nan"),
     "constant": (lambda X, y, s: (X * 0 + 2, y, s), "must have a column that varies but all 140"),
@@ -293,10 +285,7 @@ BAD = {
         lambda X, y, s: (np.where(np.arange(D) == 9, 1e200 * X, X), y, s),
         "X must hold numbers whose squares are finite but column 9 has larger ones; divide it",
     ),
-    "huge target": (
-        lambda X, y, s: (X, y * 1e200, s),
-        "y must hold numbers whose squares are finite but has larger ones; divide it",
-    ),
+    "huge target": (lambda X, y, s: (X, y * 1e200, s), "y must hold numbers whose squares"),
     "masked": (
         lambda X, y, s: (np.ma.masked_less(X, X.min() + 1e-9), y, s),
         "X must have no masked values, .*, but has 1; leave .* by X.filled",

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from itertools import pairwise
 
 import numba
@@ -23,6 +21,7 @@ from chaffinch.tasks.selection.dfs.passes import Sharing, learn
 from chaffinch.tasks.selection.dfs.residual_variance import read_table
 from chaffinch.tasks.selection.dfs.scaling import EXACTLY
 from chaffinch.tasks.selection.dfs.sources import InMemory
+from tests.flows.cli.programs import python
 from tests.selection.masked_loss.blocks_of_rows import outputs_in
 
 FORMS = pytest.mark.parametrize("form", ["dense", "sparse"])
@@ -250,11 +249,9 @@ for table in (X, scipy.sparse.csr_array(X), X.astype(np.float32)):
 
 def test_one_seed_gives_the_same_bits_for_any_number_of_threads() -> None:
     names = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-    of_three = subprocess.run(
-        [sys.executable, "-c", f"say = print\n{SCRIPT}"],
-        env=os.environ | dict.fromkeys(names, "3"),
-        capture_output=True, text=True, check=True,
-    ).stdout.split()  # fmt: skip
+    threads = dict.fromkeys(names, "3")
+    said = python(f"say = print\n{SCRIPT}", env=os.environ | threads, check=True).stdout
+    of_three = said.split()
     of_one: list[str] = []
     before = numba.get_num_threads()
     numba.set_num_threads(1)
@@ -280,14 +277,8 @@ def test_tables_are_not_changed() -> None:
 
 
 BAD = {
-    "neither": (
-        {},
-        "one of n_features and penalty must be given but they are None and None; say h",
-    ),
-    "both": (
-        {"n_features": 3, "penalty": 1},
-        "must be given but they are 3 and 1; leave out penalty to choose so many features, or n_fe",
-    ),
+    "neither": ({}, "one of n_features and penalty must be given but they are None and None; say"),
+    "both": ({"n_features": 3, "penalty": 1}, "must be given but they are 3 and 1; leave out"),
     "none": ({"n_features": 0}, r"n_features must be in 1\.\.120 but is 0"),
     "too many": ({"n_features": 121}, r"n_features must be in 1\.\.120 but is 121"),
     "half": ({"n_features": 2.5}, r"must be a whole number in 1\.\.120 but is 2\.5"),
@@ -296,13 +287,10 @@ BAD = {
     "steps": ({"n_features": 3, "steps": 0}, "steps must be at least 1 but is 0"),
     "small batches": (
         {"n_features": 3, "batch_rows": 4},
-        r"batch_rows must be in 5\.\.1500 but is 4: order 4 looks at 5 rows at once, and more than",
+        r"5\.\.1500 but is 4: order 4 looks at 5 rows",
     ),
     "large batches": ({"n_features": 3, "batch_rows": 1501}, r"in 5\.\.1500 but is 1501"),
-    "decay": (
-        {"n_features": 3, "decay": 0.5},
-        "decay must be left out without a start, as nothing came before, but is 0.5; leave it out",
-    ),
+    "decay": ({"n_features": 3, "decay": 0.5}, "decay must be left out .* but is 0.5"),
     "seed": ({"n_features": 3, "seed": -1}, "seed must be at least 0 but is -1"),
     "task": ({"n_features": 3, "task": "ranking"}, "task must be classification or regression"),
 }
@@ -325,29 +313,13 @@ def test_a_setting_that_cannot_be_is_refused(name) -> None:
         (np.full(1500, "a"), None, "y must vary but is the same in every row"),
         (np.full(1500, 3.5), None, "y must vary but is the same in every row"),
         (np.arange(1400.0), None, r"y must have shape \(1500,\), as X has rows, but has \(1400,\)"),
-        (
-            np.linspace(0, 1, 1500),
-            "classification",
-            "y must hold classes but has too many values to be that; set task to regression",
-        ),
-        (
-            np.array([f"a{n}" for n in range(1500)]),
-            None,
-            "y holds text of more than 1,000 different values, which are too many to be classes",
-        ),
+        (np.linspace(0, 1, 1500), "classification", "y must hold classes but has too many values"),
+        (np.array([f"a{n}" for n in range(1500)]), None, "y holds text of more than 1,000"),
         (np.array(["a", None] * 750), None, GAP.format(2)),
-        (
-            ["a", "b", 1] * 500,
-            None,
-            "y must hold labels of one type but holds 'a' and 1; make them all text, or all num",
-        ),
+        (["a", "b", 1] * 500, None, "y must hold labels of one type but holds 'a' and 1; make"),
         (pd.array([0.5, 2.5, None] * 500, dtype="Float64"), None, GAP.format(3)),
         (dict(enumerate(np.arange(1500.0))), None, r"but has a dict; give one for each row"),
-        (
-            np.ma.masked_equal(np.arange(1500.0), 7),
-            None,
-            "y must have no masked values, .*, but has 1; leave .* by y.filled",
-        ),
+        (np.ma.masked_equal(np.arange(1500.0), 7), None, "y must have no masked .* has 1; "),
     ],
 )
 def test_a_target_that_cannot_be_is_refused(target, task, said) -> None:

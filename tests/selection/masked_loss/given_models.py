@@ -287,12 +287,3 @@ def made(name: str):
     model, predict = make()
     has_labels = hasattr(model, "classes_") and not isinstance(model.classes_[0], np.integer)
     return model, predict, n_classes, engine, has_labels
-
-
-def plain_loss(name: str, y: np.ndarray, prediction: np.ndarray, weight) -> float:
-    prediction = np.asarray(prediction, dtype=np.float64)
-    if name == "log_loss":
-        truth = np.clip(prediction[np.arange(len(y)), y], 2.0**-52, 1 - 2.0**-52)
-        return float(np.average(-np.log(truth), weights=weight))
-    of_row = abs(prediction.reshape(len(y)) - y)
-    return float(np.average(of_row**2 if name == "squared_error" else of_row, weights=weight))

@@ -55,10 +55,7 @@ def test_a_series_that_is_numbered_only_is_taken_in_order() -> None:
         (pd.Series([1.0, 2, 3, 4], index=list("abcx")), "baseline names 'x', which is no feature"),
         (pd.Series([1.0, 2, 3, 4], index=[3, 2, 1, 0]), "baseline names 3, which is no feature"),
         (pd.Series([1.0, 2, 3]), r"one value for each of the 4 features but has shape \(3,\)"),
-        (
-            pd.Series([1.0, 2, 3, 4, 5], index=list("abcda")),
-            "baseline must name a feature once but names 'a' twice; drop one",
-        ),
+        (pd.Series([1.0, 2, 3, 4, 5], index=list("abcda")), "baseline must .* but names 'a' twice"),
         (pd.Series({"b": np.nan}), "baseline of 'b' must be a finite number but is nan"),
     ],
 )

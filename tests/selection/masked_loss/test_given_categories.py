@@ -105,14 +105,10 @@ def test_a_category_that_has_no_number_is_masked_by_the_most_frequent_one() -> N
 def test_a_category_that_there_is_not() -> None:
     frame, y = with_colours(60, 0)
     model = pipeline_of_columns(frame, y)
-    with pytest.raises(
-        InputError, match="baseline of 'kind' must be one of its categories, 'blue'"
-    ):
+    with pytest.raises(InputError, match="baseline of 'kind' must be one of its categories"):
         masked_loss(model, frame, y, loss="r2", baseline={"kind": "violet"})
     frame["when"] = pd.Timestamp("2024-01-01")
-    with pytest.raises(
-        InputError, match="column 'when' of X must hold numbers, categories or text"
-    ):
+    with pytest.raises(InputError, match="column 'when' of X must hold numbers, categories"):
         masked_loss(model, frame, y, loss="r2")
 
 

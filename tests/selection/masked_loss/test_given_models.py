@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn.metrics
-import torch
 import xgboost
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -30,15 +29,14 @@ from tests.selection.masked_loss.given_models import (
     LABELS,
     MODELS,
     D,
-    Linear,
     codes,
     fitted,
     labelled,
     made,
     own_function,
-    plain_loss,
     table,
 )
+from tests.selection.masked_loss.own_losses import by_predictions, check, plain_loss
 
 pytestmark = [
     pytest.mark.usefixtures("one_thread"),
@@ -83,17 +81,8 @@ def test_losses_are_those_of_its_own_predict_on_masked_tables(name, data) -> Non
     assert type(engine).__name__ == expected_engine
     within = 2e-6 if "XG" in name else 1e-11
 
-    def of(mask: np.ndarray) -> float:
-        return plain_loss(loss, y, predict(np.where(mask, X, baseline)), weight)
-
-    mask = np.ones(D, dtype=bool)
-    for feature in data.draw(st.permutations(range(D)))[:3]:
-        np.testing.assert_allclose(engine.loss, of(mask), rtol=within, atol=within / 10)
-        one_less = [of(mask & (np.arange(D) != j)) if mask[j] else np.inf for j in range(D)]
-        np.testing.assert_allclose(engine.without_each(), one_less, rtol=within, atol=within / 10)
-        engine.remove(feature)
-        mask[feature] = False
-        assert engine.mask.tolist() == mask.tolist()
+    of = by_predictions(predict, X, y, loss, baseline, weight)
+    check(engine, of, data.draw(st.permutations(range(D)))[:3], within)
     masks = np.random.default_rng(0).random((3, D)) < 0.5
     np.testing.assert_allclose(engine(masks), [of(m) for m in masks], rtol=within, atol=within / 10)
 
@@ -187,30 +176,6 @@ def test_the_log_says_which_engine_was_taken_and_why(caplog) -> None:
     assert said[0] == "masked losses of the sklearn model by LinearMaskedLoss"
     assert said[1] == "masked losses of the predict model by one prediction each: it is a function"
     assert said[2].endswith("r2 is no mean over rows")
-
-
-class Shifted(RandomForestRegressor):
-    """Predicts in another way than the trees that it is made of."""
-
-    def predict(self, X):
-        return super().predict(X) + 1
-
-
-class Halved(torch.nn.Sequential):
-    def forward(self, X):
-        return super().forward(X) / 2
-
-
-def test_a_model_that_predicts_in_its_own_way_is_asked_itself(caplog) -> None:
-    X, y = table(60, 0)
-    for model in (fitted(Shifted(5, random_state=0), 0), Halved(Linear(D, 1))):
-        with caplog.at_level(logging.INFO, "chaffinch"):
-            engine = masked_loss(model, X, y, loss="absolute_error")
-        assert type(engine).__name__ == "BlackBox"
-        predict = model.predict if isinstance(model, Shifted) else None
-        if predict is not None:
-            assert engine.loss == np.mean(abs(predict(X) - y))
-    assert "Shifted is no class of scikit-learn's own" in caplog.text
 
 
 def test_an_engine_that_disagrees_with_the_model_is_not_taken(caplog, monkeypatch) -> None:

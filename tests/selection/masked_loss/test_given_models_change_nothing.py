@@ -17,6 +17,7 @@ from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
 from chaffinch import masked_loss
 from chaffinch.tasks.selection.core import Rows, Schema
 from chaffinch.tasks.selection.models import fit_estimator
+from tests.selection.masked_loss.own_losses import check
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -72,15 +73,7 @@ def test_losses_are_those_of_fresh_tables(name: str, loss: str, kind: str) -> No
 
     given = fresh(table)
     engine = masked_loss(model, given, Y, loss=loss, baseline=BASELINE)
-    kept = np.ones(D, dtype=bool)
-    for removed in (3, 1):
-        assert engine.loss == pytest.approx(of(kept), rel=1e-9)
-        each = [of(kept & (np.arange(D) != j)) if kept[j] else np.inf for j in range(D)]
-        assert engine.without_each() == pytest.approx(each, rel=1e-9)
-        engine.remove(removed)
-        kept[removed] = False
-    masks = np.array([[True, False, True, False], [False, True, True, True]])
-    assert engine(masks) == pytest.approx([of(mask) for mask in masks], rel=1e-9)
+    check(engine, of, (3, 1))
     assert np.array_equal(np.array(given), table, equal_nan=True)
 
 

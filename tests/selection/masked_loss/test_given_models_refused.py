@@ -75,10 +75,7 @@ MISFITS = {
         ({"X": scipy.sparse.csr_array(X)}, "Sparse data was passed for X"),
         ({"X": pl.LazyFrame(X)}, r"; give its \.collect\(\)$"),
         ({"X": torch.tensor(X, requires_grad=True)}, r"Use tensor.detach\(\).numpy\(\) instead"),
-        (
-            {"X": X.astype("datetime64[s]")},
-            r"X must hold real numbers but holds datetime64\[s\]; give an array of numbers",
-        ),
+        ({"X": X.astype("datetime64[s]")}, r"X must hold real numbers but holds datetime64\[s\]"),
         (
             {"model": first, "X": pd.DataFrame({"a": Y, "b": [[1]] * 60})},
             "column 'b' of X must hold numbers, categories or text but is object",
@@ -87,19 +84,13 @@ MISFITS = {
         ({"model": "trees", "X": X[:, :2]}, "X must have the 4 features that the model was trai"),
         ({"X": X[0]}, r"X must have rows and features, \(K, M\), but has shape \(4,\)"),
         ({"X": WITH_A_HOLE}, "Input X contains NaN"),
-        (
-            {"model": torch.nn.Linear(D, 1), "X": WITH_A_HOLE},
-            "the model must predict finite numbers but does not for row 3 of X, where 'x2' is",
-        ),
+        ({"model": torch.nn.Linear(D, 1), "X": WITH_A_HOLE}, "for row 3 of X, where 'x2' is"),
     ],
     "y": [
         ({"y": Y.astype(str)}, "y must hold numbers but holds text, such as '"),
         ({"y": Y + 1j}, "y cannot be read .Complex data not supported"),
         ({"y": np.ma.masked_greater(Y, 1)}, "y must have no masked values"),
-        (
-            {"y": np.arange(60).astype("datetime64[s]")},
-            r"y must hold numbers, true and false, or text but holds datetime64\[s\]; give floats",
-        ),
+        ({"y": np.arange(60).astype("datetime64[s]")}, r"y must hold .* but holds datetime64\[s\]"),
         ({"y": Y[:9]}, r"y must have shape \(60,\), as X has rows, but has \(9,\)"),
         ({"y": np.full(60, np.nan)}, "y must have a value in every row but has none in row 1"),
         (
@@ -108,19 +99,10 @@ MISFITS = {
         ),
     ],
     "weights": [
-        (
-            {"sample_weight": ["a"] * 60},
-            "sample_weight cannot be read .*; give a finite number above 0 for each row",
-        ),
+        ({"sample_weight": ["a"] * 60}, "sample_weight cannot be read .*; give a finite number"),
         ({"sample_weight": np.ma.masked_greater(abs(Y) + 1, 2)}, "sample_weight must have no mask"),
-        (
-            {"sample_weight": np.ones(3)},
-            r"sample_weight must have shape \(60,\), as X has rows, but has \(3,\)",
-        ),
-        (
-            {"sample_weight": np.zeros(60)},
-            "finite and above 0 but is 0 in row 1; give a finite number above 0 for each row, or",
-        ),
+        ({"sample_weight": np.ones(3)}, r"sample_weight must have shape \(60,\), .* \(3,\)"),
+        ({"sample_weight": np.zeros(60)}, "finite and above 0 but is 0 in row 1; give a finite"),
     ],
     "loss": [
         *(({"loss": loss}, "loss must be the name of a loss or a scikit-learn scorer but is")
@@ -130,10 +112,7 @@ MISFITS = {
         ({"loss": "squared_eror"}, "loss must be one of .* did you mean squared_error"),
     ],
     "baseline": [
-        (
-            {"baseline": "mode"},
-            "baseline must be zero, mean, median, minimum or values but is 'mode'",
-        ),
+        ({"baseline": "mode"}, "baseline must be zero, .* or values but is 'mode'"),
         ({"baseline": [0, 1]}, "baseline must have one value for each of the 4 features"),
         ({"baseline": {"x": 1}}, "baseline names 'x', which is no feature of X; nearest: x"),
         ({"baseline": {"x1": np.nan}}, "baseline of 'x1' must be a finite number but is nan"),
@@ -156,16 +135,9 @@ MISFITS = {
             {"model": "numbers of classes", "y": CLASSES, "loss": "log_loss"},
             "the Booster predicts class numbers with multi:softmax",
         ),
-        (
-            {"model": "two targets"},
-            "the model must predict one value for each row but predicts 2; give a function that "
-            "predicts one of them",
-        ),
+        ({"model": "two targets"}, "the model must predict one value for each row but predicts 2"),
         ({"model": "forest of two"}, "the model must predict one value for each row but predi"),
-        (
-            {"model": "names"},
-            "the Booster knows its columns by name, a, b, c, d; give X as a pandas frame with them",
-        ),
+        ({"model": "names"}, "the Booster knows its columns by name, a, b, c, d; give X"),
         ({"model": lambda T: T[:3]}, "the model must predict 60 rows, as many as X has"),
         (
             {"model": lambda T: torch.tensor(T[:, 0], requires_grad=True)},

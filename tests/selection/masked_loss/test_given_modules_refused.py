@@ -45,37 +45,22 @@ class Returns(nn.Module):
 @pytest.mark.parametrize(
     ("module", "message"),
     [
-        (
-            nn.Sequential(nn.Linear(5, 1)),
-            "the torch module must take rows of 4 features, in float64 as its weights are here, "
-            "but does not: mat1 and mat2 shapes cannot be multiplied (40x4 and 5x1)",
-        ),
-        (
-            Returns(lambda linear, rows: linear(rows.float())),
-            "must take rows of 4 features, in float64 as its weights are here, but does not",
-        ),
+        (nn.Sequential(nn.Linear(5, 1)), "mat1 and mat2 shapes cannot be multiplied"),
+        (Returns(lambda linear, rows: linear(rows.float())), "in float64 as its weights are"),
         (
             Returns(lambda linear, rows: (linear(rows), rows)),
-            "must return one tensor but returns a tuple; wrap it in one that returns",
+            "must return one tensor but returns a tuple",
         ),
         (
             Returns(lambda linear, rows: {"value": linear(rows)}),
             "must return one tensor but returns a dict",
         ),
-        (
-            Returns(lambda linear, rows: linear(rows)[:3]),
-            "must return one row of outputs for each of 40 rows but returns a tensor of shape "
-            "(3, 1); flatten it",
-        ),
+        (Returns(lambda linear, rows: linear(rows)[:3]), "must return one row of outputs for each"),
         (
             Returns(lambda linear, rows: rows.reshape(len(rows), 2, 2)),
             "but returns a tensor of shape (40, 2, 2); flatten it",
         ),
-        (
-            nn.Sequential(nn.Linear(4, 2)),
-            "the model predicts 2 values a row, which stand for classes 0 to 1, but y holds "
-            "numbers between; give a model of one output for 'squared_error'",
-        ),
+        (nn.Sequential(nn.Linear(4, 2)), "but y holds numbers between"),
     ],
     ids=["width", "float32", "tuple", "dict", "fewer rows", "tables", "two outputs"],
 )

@@ -1,8 +1,6 @@
 """The order that kernels put numbers in, and what became of the compiler's own."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +12,7 @@ from sklearn.metrics import mutual_info_score
 from chaffinch.tasks.selection.baselines.columns import binned_information_of_pairs
 from chaffinch.tasks.selection.core import Rows, Schema
 from chaffinch.tasks.selection.masked_loss.numba_tools import stable_order
+from tests.flows.cli.programs import python
 
 ROOT = Path(__file__).parents[3]
 
@@ -91,12 +90,11 @@ print(binned_information_of_pairs(*rows_of_names(300, 0)).tolist())
 def test_kernels_that_were_kept_are_not_mixed_up_with_those_of_others(tmp_path):
     """The compiler numbers functions again in each process; here all have one number."""
     said = [
-        subprocess.run(
-            [sys.executable, "-c", ALL_OF_ONE_NUMBER, kernels],
+        python(
+            ALL_OF_ONE_NUMBER,
+            kernels,
             cwd=ROOT,
             env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
-            capture_output=True,
-            text=True,
             check=True,
         ).stdout
         for kernels in ("alone, to be kept", "with those of others")

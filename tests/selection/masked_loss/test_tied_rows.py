@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import lightgbm
 import numpy as np
 import pytest
@@ -17,6 +15,7 @@ from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
 from sklearn.tree import DecisionTreeClassifier
 
 from chaffinch import masked_loss
+from tests.selection.masked_loss.own_losses import check
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -112,13 +111,6 @@ CASES = {
 }
 
 
-def own_loss(scorer: str, model, X: np.ndarray, y: np.ndarray, masked: list[int]) -> float:
-    table = X.copy()
-    table[:, masked] = 1
-    probabilities = model.predict_proba(table)
-    return -SCORERS[scorer](y, probabilities)
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_a_scorer_of_classes_is_that_of_the_models_own_predictions(name: str) -> None:
     make, rows, scorer, seeds = CASES[name]
@@ -129,14 +121,8 @@ def test_a_scorer_of_classes_is_that_of_the_models_own_predictions(name: str) ->
         model = make(seed).fit(X[learnt], y[learnt])
         engine = masked_loss(model, X[left], y[left], loss=scorer, baseline=np.ones(X.shape[1]))
         assert type(engine).__name__ == "TreeEngine"
-        own = partial(own_loss, scorer, model, X[left], y[left])
-        masks = [np.arange(X.shape[1]) != j for j in range(2)]
-        of_masks = [own([0]), own([1])]
-        for removed in (None, 2, 0):
-            if removed is not None:
-                engine.remove(removed)
-            gone = np.flatnonzero(~engine.mask).tolist()
-            assert engine.loss == pytest.approx(own(gone), rel=1e-12)
-            each = [own([*gone, j]) if j not in gone else np.inf for j in range(X.shape[1])]
-            assert engine.without_each() == pytest.approx(each, rel=1e-12)
-            assert engine(masks) == pytest.approx(of_masks, rel=1e-12)
+
+        def own(mask, model=model, X=X[left], y=y[left]):
+            return -SCORERS[scorer](y, model.predict_proba(np.where(mask, X, 1)))
+
+        check(engine, own, (2, 0), 1e-12)

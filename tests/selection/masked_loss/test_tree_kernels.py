@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import subprocess
 import sys
 
 import numpy as np
@@ -16,6 +15,7 @@ from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.masked_loss.trees.engine import TreeEngine
 from chaffinch.tasks.selection.masked_loss.trees.loss_kernels import exponentials, negative_logs
 from chaffinch.tasks.selection.models.forest import NUMERIC, Forest, Nodes, assemble
+from tests.flows.cli.programs import python
 
 SQUARED = Loss("squared_error", "regression")
 
@@ -140,11 +140,5 @@ def test_where_nothing_can_be_written_kernels_are_compiled_in_memory() -> None:
         "exec('def one_more(x): return x + 1')\n"  # of no file, so that there is no place for it
         "print(compiled(one_more)(1))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = python(program, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}, check=True)
     assert done.stdout == "2\n"

@@ -16,6 +16,7 @@ from chaffinch.tasks.selection.masked_loss import masked_loss as masked_loss_of_
 from chaffinch.tasks.selection.masked_loss.distributed_rows import parts_of
 from chaffinch.tasks.selection.models import fit
 from chaffinch.tasks.workers.distributed_masked_loss import spread_masked_loss
+from tests.selection.masked_loss.own_losses import by_predictions, check
 from tests.selection.one_worker import OneWorker
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -25,13 +26,6 @@ X = np.random.default_rng(1).normal(size=(1500, D))
 Y = 2 * X[:, 0] + X[:, 1] * X[:, 2] + X[:, 5] + 0.3 * np.random.default_rng(2).normal(size=1500)
 SCHEMA = Schema(tuple("abcdef"), (0,) * D)
 LEARNT, LEFT = slice(0, 1000), slice(1000, 1500)
-
-
-def own_loss(model, name: str, rows: slice, y: np.ndarray, masked: list[int]) -> float:
-    table = X[rows].copy()
-    table[:, masked] = 0
-    error = model.predict(table).astype(np.float64) - y[rows]
-    return float(np.mean(error**2) if name == "squared_error" else np.mean(abs(error)))
 
 
 @pytest.mark.parametrize("name", ["squared_error", "absolute_error"])
@@ -55,11 +49,7 @@ def test_a_target_far_from_zero(offset, spread, rows, engine_name, name, caplog)
     assert type(engine).__name__ == engine_name
     assert ("it adds in float32" in caplog.text) == (engine_name == "BlackBox")
     within = 2e-6 if engine_name == "TreeEngine" else 1e-12
-    each = [own_loss(model, name, rows, y, [j]) for j in range(D)]
-    assert engine.loss == pytest.approx(own_loss(model, name, rows, y, []), rel=within)
-    assert engine.without_each() == pytest.approx(each, rel=within)
-    engine.remove(3)
-    assert engine.loss == pytest.approx(own_loss(model, name, rows, y, [3]), rel=within)
+    check(engine, by_predictions(model.predict, X[rows], y[rows], name), (3,), within)
 
 
 def test_a_small_loss_is_checked_by_itself_beside_a_large_one(caplog, monkeypatch) -> None:

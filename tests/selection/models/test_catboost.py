@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from itertools import product
@@ -18,6 +17,7 @@ from catboost import CatBoostClassifier, CatBoostRegressor
 from chaffinch.errors import InputError
 from chaffinch.tasks.selection.core import FittedModel, Rows, Schema
 from chaffinch.tasks.selection.models import fit, load
+from tests.flows.cli.programs import python
 
 RANDOM = np.random.default_rng(0)
 N = 400
@@ -137,12 +137,7 @@ def load_what_is_damaged() -> None:
 
 @pytest.mark.e2e
 def test_no_damaged_file_ends_the_process() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", f"from {__name__} import *; load_what_is_damaged()"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = python(f"from {__name__} import *; load_what_is_damaged()")
     assert done.returncode == 0, done.stderr[-2000:]
     assert int(done.stdout.split()[-1]) > 500
 

@@ -1,8 +1,6 @@
 """A damaged LightGBM model is a ValueError: LightGBM itself would end the process."""
 
 import functools
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -10,6 +8,7 @@ import pytest
 from chaffinch.tasks.selection.core import Rows, Schema
 from chaffinch.tasks.selection.models import fit, load
 from chaffinch.tasks.selection.models.lightgbm.text import check_text
+from tests.flows.cli.programs import python
 
 KINDS = {
     "regression": (0, {}),
@@ -97,9 +96,7 @@ def test_damage_is_a_value_error_and_never_the_end_of_the_process(tmp_path):
         path = tmp_path / f"{kind}.txt"
         path.write_bytes(trained.to_files()["model.txt"])
         arguments += [str(path), str(trained.schema.n_categories[2]), str(n_classes)]
-    done = subprocess.run(
-        [sys.executable, "-c", DAMAGED, *arguments], capture_output=True, text=True, check=False
-    )
+    done = python(DAMAGED, *arguments)
     assert done.returncode == 0, done.stderr
     refused = [line.split(": ") for line in done.stdout.splitlines()]
     assert len(refused) == 3 * 8

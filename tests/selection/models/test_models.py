@@ -22,6 +22,7 @@ import torch
 
 from chaffinch.tasks.selection.core import FittedModel, Rows, Schema
 from chaffinch.tasks.selection.models import MODELS, fit, kind_of, load
+from tests.flows.cli.programs import python
 
 PARAMETERS = {name: {} for name in MODELS} | {
     "lightgbm": {"n_estimators": 30, "min_child_samples": 5, "min_data_per_group": 10},
@@ -325,7 +326,7 @@ def test_a_worker_that_fits_an_estimator_loads_neither_its_file_format_nor_torch
         "    models.fit(name, rows, schema, {}, seed=0)\n"
         "print({'skops', 'torch'} & set(sys.modules))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = python(code, check=True)
     assert done.stdout.strip() == "set()"
 
 

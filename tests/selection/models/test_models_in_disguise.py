@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import types
+from functools import partial
 
 import lightgbm
 import numpy as np
@@ -21,6 +22,7 @@ from chaffinch.tasks.selection.core import Rows, Schema
 from chaffinch.tasks.selection.losses import resolve_loss
 from chaffinch.tasks.selection.masked_loss import masked_loss as masked_loss_of_rows
 from chaffinch.tasks.selection.models import fit_estimator
+from tests.selection.masked_loss import own_losses
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -51,6 +53,21 @@ class PositiveTree(DecisionTreeRegressor):
 class ShiftedForest(RandomForestRegressor):
     def predict(self, X):
         return super().predict(X) + X[:, 2]
+
+
+class ShiftedLightGBM(lightgbm.LGBMRegressor):
+    def predict(self, X):
+        return super().predict(X) + X[:, 2]
+
+
+class ShiftedXGBoost(xgboost.XGBRegressor):
+    def predict(self, X):
+        return super().predict(X) + X[:, 2]
+
+
+class Halved(torch.nn.Sequential):
+    def forward(self, X):
+        return super().forward(X) / 2
 
 
 def replaced(thing, method: str, function):
@@ -105,10 +122,7 @@ def xgboost_booster():
             lambda: make_pipeline(StandardScaler(), Positive([("r", Ridge(1e-3))])).fit(X, Y),
             "Positive is no class of scikit-learn's own",
         ),
-        (
-            lambda: make_pipeline(Narrow(), Ridge(1e-3)).fit(X, Y),
-            "the pipeline's step 'narrow' is no scaler of single columns",
-        ),
+        (lambda: make_pipeline(Narrow(), Ridge(1e-3)).fit(X, Y), "the pipeline's step 'narrow'"),
         (lambda: replaced(line(), "predict", positive), "the Pipeline's own predict was replaced"),
         (
             lambda: with_replaced_step(1, "predict", positive),
@@ -132,6 +146,14 @@ def xgboost_booster():
             "the LGBMRegressor's own predict was replaced",
         ),
         (with_replaced_booster, "the Booster's own predict was replaced"),
+        (
+            lambda: ShiftedLightGBM(n_estimators=20, n_jobs=1, verbosity=-1).fit(X, Y),
+            "ShiftedLightGBM is no class of lightgbm's own",
+        ),
+        (
+            lambda: ShiftedXGBoost(n_estimators=5, n_jobs=1).fit(X, Y),
+            "ShiftedXGBoost is no class of xgboost's own",
+        ),
     ],
 )
 @pytest.mark.parametrize("loss", LOSSES)
@@ -190,6 +212,7 @@ def with_forward_replaced():
             "it has forward hooks",
         ),
         (with_forward_replaced, "the Sequential's own forward was replaced"),
+        (lambda: Halved(*layers()), "its layers are not linear ones"),
     ],
 )
 @pytest.mark.parametrize("loss", LOSSES)
@@ -217,13 +240,8 @@ def check(model, predict, reason: str, loss: str, caplog) -> None:
     with caplog.at_level(logging.INFO, "chaffinch"):
         engine = masked_loss(model, X, Y, loss=loss, baseline=np.zeros(D))
     assert reason in caplog.text
-    each = []
-    for feature in range(D):
-        table = X.copy()
-        table[:, feature] = 0
-        error = predict(model, table) - Y
-        each.append(np.mean(error**2) if loss == "squared_error" else np.mean(abs(error)))
-    assert engine.without_each() == pytest.approx(each, rel=1e-12)
+    of = own_losses.by_predictions(partial(predict, model), X, Y, loss)
+    own_losses.check(engine, of, within=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -242,7 +260,5 @@ def test_a_selection_asks_an_estimator_of_ones_own_itself(estimator, reason, cap
             model, rows, resolve_loss("squared_error", schema), np.zeros(D)
         )
     assert reason in caplog.text
-    for feature, loss in enumerate(engine.without_each()):
-        table = X.copy()
-        table[:, feature] = 0
-        assert loss == pytest.approx(np.mean((model.predict(table) - Y) ** 2), rel=1e-12)
+    of = own_losses.by_predictions(model.predict, X, Y, "squared_error")
+    own_losses.check(engine, of, within=1e-12)

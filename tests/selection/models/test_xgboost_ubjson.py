@@ -1,8 +1,6 @@
 """A damaged XGBoost model is a ValueError: XGBoost itself would end the process."""
 
 import struct
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -10,6 +8,7 @@ import pytest
 from chaffinch.tasks.selection.core import Rows, Schema
 from chaffinch.tasks.selection.models import fit, load
 from chaffinch.tasks.selection.models.xgboost.ubjson import DAMAGED, check_ubjson
+from tests.flows.cli.programs import python
 
 KINDS = {
     "regression": (0, {}),
@@ -74,10 +73,7 @@ print(said)
 def test_a_flipped_byte_never_ends_the_process(kind, tmp_path):
     n_classes, parameters = KINDS[kind]
     (tmp_path / "model.ubj").write_bytes(model(n_classes, **parameters).to_files()["model.ubj"])
-    done = subprocess.run(
-        [sys.executable, "-c", FLIPPED, tmp_path / "model.ubj", str(n_classes)],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = python(FLIPPED, tmp_path / "model.ubj", n_classes)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 300
 

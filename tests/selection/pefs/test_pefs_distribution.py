@@ -88,25 +88,6 @@ def test_without_penalty_two_samples_are_the_compact_genetic_algorithm(seed):
         assert theta == pytest.approx(compact)
 
 
-def test_on_the_mean_a_feature_rises_when_it_wins_by_more_than_the_penalty():
-    random, theta = np.random.default_rng(0), np.array([0.4, 0.6, 0.5])
-    wins = np.array([0.55, 0.65, 0.5])  # of the masks that have it where the other has not
-    total = np.zeros(3)
-    n = 40_000
-    for j in range(3):
-        for _ in range(n):
-            masks = sample(theta, 2, random)
-            better = 0
-            if masks[0, j] != masks[1, j]:
-                having = 0 if masks[0, j] else 1
-                better = having if random.random() < wins[j] else 1 - having
-            worth = np.where(np.arange(2) == better, 1.0, -1.0)
-            after = moved(theta, masks, worth, none_of(theta), penalty=0.1, rate=0.01)
-            total[j] += 100 * (after - theta)[j]
-    expected = theta * (1 - theta) * (2 * wins - 1 - 0.1)
-    assert total / n == pytest.approx(expected, abs=0.008)
-
-
 def test_probabilities_stay_within_their_margins_and_two_features_can_move():
     theta = np.array([0.3, 0.7, 0.5, 0.7])
     masks = np.array([[0, 1, 1, 1], [1, 0, 1, 0]], dtype=bool)

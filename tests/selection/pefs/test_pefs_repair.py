@@ -67,35 +67,6 @@ def test_the_most_probable_of_a_size_keep_apart_too():
         Repair(D, SETS, 1).most_probable(theta, 5)
 
 
-QUARTERS = [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11]]
-PAIRS = [[0, 1], [2, 3], [4, 5]]
-
-
-@pytest.mark.parametrize(
-    ("sets", "tau", "size"),
-    [(QUARTERS, 0.3, 3), (QUARTERS, 0.3, None), (PAIRS, 0.6, 3), (PAIRS, 0.6, None)],
-)
-def test_sets_that_leave_no_feature_out_are_kept_apart_from_all_the_same(sets, tau, size):
-    d = 1 + max(map(max, sets))
-    repair, random = Repair(d, sets, tau, "dice", size), np.random.default_rng(0)
-
-    def distance(mask):
-        features = np.flatnonzero(mask).tolist()
-        return min(dissimilarity(features, one, "dice") for one in sets)
-
-    for theta in (np.full(d, 0.5), random.random(d)):
-        for mask in repair(sample(theta, 100, random), theta, random):
-            assert mask.any()
-            assert distance(mask) >= tau - 1e-9
-        final = repair.final(np.ones(d, dtype=bool), theta)
-        assert final.any()
-        assert distance(final) >= tau - 1e-9
-        if size:
-            chosen = repair.most_probable(theta, size)
-            assert chosen.sum() == size
-            assert distance(chosen) >= tau - 1e-9
-
-
 @pytest.mark.parametrize("kind", ["dice", "jaccard"])
 def test_no_mask_has_a_feature_that_is_the_same_in_all_rows_and_what_is_refused_is_impossible(kind):
     random, d, verdicts = np.random.default_rng(1), 6, set()
@@ -139,9 +110,7 @@ def test_it_says_that_a_feature_would_have_to_vary():
     varying = np.array([True, True, True, False, False])
     with pytest.raises(ValueError, match=r"no set of the 3 features that vary is; lower tau, or"):
         Repair(5, [[0, 1], [2]], 1, varying=varying)
-    with pytest.raises(
-        ValueError, match=r"n_features must be at most 1, of features that vary and are tau 1 from"
-    ):
+    with pytest.raises(ValueError, match=r"n_features must be at most 1, of features that vary"):
         Repair(5, [[0, 1]], 1, size=2, varying=varying)
     assert Repair(5, [[0, 1]], 1, size=3).most_probable(np.full(5, 0.5), 3).tolist() == [
         False, False, True, True, True,
@@ -206,11 +175,7 @@ def test_every_mask_that_a_search_draws_is_far_enough():
         ([[0], []], 0.5, "previous set 2 is empty; leave it out"),
         ([[0, 12]], 0.5, r"features in 0..11 but set 1 is \[0, 12\]"),
         ([[0]], 1.5, r"tau must be in 0..1 but is 1.5"),
-        (
-            [list(range(6)), list(range(6, 12))],
-            1,
-            "must leave one that is tau 1 from all 2 of them",
-        ),
+        ([list(range(6)), list(range(6, 12))], 1, "must leave one that is tau 1 from all 2"),
     ],
 )
 def test_what_cannot_be_repaired_is_refused(sets, tau, said):
