@@ -184,18 +184,6 @@ def test_the_curve_and_what_the_sets_share_are_images_that_need_no_network(
     assert set(said) >= {*rows, "first", "second", "noise_a", *other["features"]}
 
 
-def test_the_artifacts_of_a_data_set_are_versions_of_one_thing(flow_run, server, table, settings):
-    _, result = flow_run
-    execution = ExecutionSettings(store=result.folder.parent.parent, cluster="none")
-    promotion = chaffinch.PromotionSettings(name="Harvest")
-    state = chaffinch.feature_selection(
-        str(table), settings, execution, promotion, return_state=True
-    )
-    kinds = {"progress", "verdict", "losses", "metrics", "features", "elimination-curve", "history"}
-    found = server.artifacts(str(state.state_details.flow_run_id))
-    assert set(found) == {f"harvest-{kind}" for kind in kinds}
-
-
 def test_the_last_nights_of_a_data_set_are_a_table_with_what_each_needed(
     server, settings, table, tmp_path
 ):
@@ -204,16 +192,17 @@ def test_the_last_nights_of_a_data_set_are_a_table_with_what_each_needed(
         night(store, number, [number % 2, 5], source="harvest.csv")
         night(store, number, [1], source="clicks.csv")
     execution = ExecutionSettings(store=store.path, cluster="none")
-    promotion = chaffinch.PromotionSettings(name="harvest")
-    for path in (store.path, other):
+    for path, name in ((store.path, "harvest"), (other, "Harvest")):
         state = chaffinch.feature_selection(
             str(table),
             settings,
             execution.model_copy(update={"store": path}),
-            promotion,
+            chaffinch.PromotionSettings(name=name),
             return_state=True,
         )
         artifacts = server.artifacts(str(state.state_details.flow_run_id))
+        kinds = {"verdict", "losses", "metrics", "features", "elimination-curve", "history"}
+        assert set(artifacts) == {f"harvest-{kind}" for kind in {*kinds, "progress"}}
         rows = json.loads(artifacts["harvest-history"]["data"])
         if path == store.path:
             assert len(rows) == 14

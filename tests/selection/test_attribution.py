@@ -84,10 +84,10 @@ def least_loss(forest, rows, loss, start, moves):
 @pytest.mark.parametrize("name", TREES)
 @pytest.mark.parametrize("n_classes", [0, 2])
 def test_of_one_score_each_feature_has_its_share_of_the_change_on_the_way_down(name, n_classes):
-    model, rows = fitted(name, n_classes, TREES[name]), table(1, n_classes, 80)
+    model, rows = fitted(name, n_classes, TREES[name]), table(1, n_classes, 40)
     forest, loss = model.forest(), resolve_loss(None, model.schema)
     start, moves = contributions(forest, rows.X)
-    before = loss.per_row(rows.y, forest.predict(np.tile(start, (80, 1))))
+    before = loss.per_row(rows.y, forest.predict(np.tile(start, (len(rows), 1))))
     whole = loss.per_row(rows.y, forest.predict(start + moves.sum(axis=2)))
     np.testing.assert_allclose(whole, loss.per_row(rows.y, model.predict(rows.X)), rtol=1e-4)
     after = least_loss(forest, rows, loss, start, moves.sum(axis=2))
@@ -106,7 +106,7 @@ def test_of_one_score_each_feature_has_its_share_of_the_change_on_the_way_down(n
 def test_trees_attributions_add_up_to_what_the_model_takes_off_the_loss(
     name, n_classes, name_of_loss
 ):
-    model, rows = fitted(name, n_classes, TREES[name]), table(2, n_classes, 120)
+    model, rows = fitted(name, n_classes, TREES[name]), table(2, n_classes, 60)
     loss = resolve_loss(name_of_loss, model.schema)
     forest = model.forest()
     start, moves = contributions(forest, rows.X)

@@ -9,7 +9,7 @@ import scipy.sparse
 from chaffinch.tasks.selection.baselines.mission import mission, mission_scores
 from chaffinch.tasks.selection.core import Rows, Schema
 
-N, D, K = 80, 30, 6
+N, D, K = 50, 24, 5
 FORMS = pytest.mark.parametrize("form", ["dense", "sparse"])
 LOSSES = pytest.mark.parametrize("loss", ["squared_error", "log_loss"])
 MASK = 2**64 - 1

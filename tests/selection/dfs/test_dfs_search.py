@@ -213,13 +213,10 @@ def at_a_fixed_penalty(X, y, n_features):
 
 def test_a_number_of_features_leaves_no_more_than_the_fixed_penalty_that_keeps_as_many() -> None:
     """On columns that go together a penalty that followed the batches left a third more."""
-    ours, fixed = [], []
-    for seed in range(2):
-        X, y = grouped(seed)
-        ours.append(residual(X, y, differentiable_selection(X, y, n_features=20).features))
-        fixed.append(residual(X, y, at_a_fixed_penalty(X, y, 20)))
-    assert np.mean(ours) <= np.mean(fixed)
-    assert max(ours) < 1.8
+    X, y = grouped(0)
+    ours = residual(X, y, differentiable_selection(X, y, n_features=20).features)
+    assert ours <= residual(X, y, at_a_fixed_penalty(X, y, 20))
+    assert ours < 1.8
 
 
 def test_more_steps_leave_no_more() -> None:
@@ -366,7 +363,7 @@ def test_of_columns_that_vary_alone_can_be_chosen(form, kind) -> None:
         differentiable_selection(as_form(X, form), y, n_features=3).features.tolist() == INFORMATIVE
     )
     for penalty in (0.0, 0.3):
-        found = differentiable_selection(as_form(X, form), y, penalty=penalty)
+        found = differentiable_selection(as_form(X, form), y, penalty=penalty, steps=100)
         assert set(found.features) <= {3, 17, 25, 50, 60}
         assert (np.delete(found.kept, [3, 17, 25, 50, 60]) < 1e-20).all()
         assert found.sums[0] == pytest.approx(2.5)

@@ -34,8 +34,8 @@ BASELINE = np.array([0.1, -0.2, 1.0, 0.3, 0.0])
     scope="module", params=[name for name, kind in MODELS.items() if kind.suits("regression")]
 )
 def evaluator(request) -> MaskEvaluator:
-    parameters = {"max_iter": 20} if request.param == "mlp" else {}
-    model = fit(request.param, TRAIN, SCHEMA, parameters, seed=0)
+    parameters = {"mlp": {"max_iter": 20}, "pefs-network": {"steps": 100}}
+    model = fit(request.param, TRAIN, SCHEMA, parameters.get(request.param, {}), seed=0)
     return MaskEvaluator(model, ROWS, LOSS, BASELINE)
 
 

@@ -38,6 +38,7 @@ OF_CLASSES = [name for name in PARAMETERS if kind_of(name).suits("classification
 WEIGHTLESS = {"KNeighbors"}
 N_CLASSES = {"regression": 0, "binary": 2, "three classes": 3}
 CONSTANT = 5
+N_TRAINED = 200
 STORE_FORMAT = Path(__file__).parents[3] / "storage" / "README.md"
 
 
@@ -71,12 +72,16 @@ def full_name(name: str, target: str) -> str:
     return name + ("Regressor" if target == "regression" else "Classifier")
 
 
+def training(name: str, target: str, rich: bool) -> tuple[Rows, Schema]:
+    """Return the first 200 rows."""
+    rows, schema = table(target, rich)
+    rows = rows.take(np.arange(N_TRAINED))
+    return Rows(rows.X, rows.y) if name in WEIGHTLESS else rows, schema
+
+
 @functools.cache
 def trained(name: str, target: str, rich: bool) -> FittedModel:
-    rows, schema = table(target, rich)
-    if name in WEIGHTLESS:
-        rows = Rows(rows.X, rows.y)
-    return fit(full_name(name, target), rows, schema, PARAMETERS[name], seed=3)
+    return fit(full_name(name, target), *training(name, target, rich), PARAMETERS[name], seed=3)
 
 
 cases = pytest.mark.parametrize(
@@ -111,11 +116,10 @@ def test_predictions_have_the_shape_of_the_target(name, target, rich):
 def test_a_model_beats_the_constant_predictor(name, target, rich):
     rows, schema = table(target, rich)
     truth = np.eye(schema.n_classes)[rows.y] if schema.n_classes else rows.y
-    train, held_out = np.arange(200), np.arange(200, len(rows))
-    weightless = Rows(rows.X, rows.y).take(train)
-    model = fit(full_name(name, target), weightless, schema, PARAMETERS[name], seed=3)
-    error = np.square(model.predict(rows.X[held_out]) - truth[held_out]).mean()
-    constant_error = np.square(truth[train].mean(axis=0) - truth[held_out]).mean()
+    predicted = trained(name, target, rich).predict(rows.X[N_TRAINED:])
+    error = np.square(predicted - truth[N_TRAINED:]).mean()
+    constant = truth[:N_TRAINED].mean(axis=0)
+    constant_error = np.square(constant - truth[N_TRAINED:]).mean()
     assert error < 0.8 * constant_error
 
 
@@ -123,8 +127,8 @@ def test_a_model_beats_the_constant_predictor(name, target, rich):
 def test_one_seed_gives_one_model_in_any_order_of_memory_and_inputs_stay_as_they_were(
     name, target, rich
 ):
-    rows, schema = table(target, rich)
-    weight = None if name in WEIGHTLESS or rows.weight is None else rows.weight.copy()
+    rows, schema = training(name, target, rich)
+    weight = None if rows.weight is None else rows.weight.copy()
     by_column = Rows(np.array(rows.X, order="F"), rows.y.copy(), weight)
     again = fit(full_name(name, target), by_column, schema, PARAMETERS[name], seed=3)
     model = trained(name, target, rich)

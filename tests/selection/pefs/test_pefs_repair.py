@@ -67,6 +67,35 @@ def test_the_most_probable_of_a_size_keep_apart_too():
         Repair(D, SETS, 1).most_probable(theta, 5)
 
 
+QUARTERS = [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11]]
+PAIRS = [[0, 1], [2, 3], [4, 5]]
+
+
+@pytest.mark.parametrize(
+    ("sets", "tau", "size"),
+    [(QUARTERS, 0.3, 3), (QUARTERS, 0.3, None), (PAIRS, 0.6, 3), (PAIRS, 0.6, None)],
+)
+def test_sets_that_leave_no_feature_out_are_kept_apart_from_all_the_same(sets, tau, size):
+    d = 1 + max(map(max, sets))
+    repair, random = Repair(d, sets, tau, "dice", size), np.random.default_rng(0)
+
+    def distance(mask):
+        features = np.flatnonzero(mask).tolist()
+        return min(dissimilarity(features, one, "dice") for one in sets)
+
+    for theta in (np.full(d, 0.5), random.random(d)):
+        for mask in repair(sample(theta, 100, random), theta, random):
+            assert mask.any()
+            assert distance(mask) >= tau - 1e-9
+        final = repair.final(np.ones(d, dtype=bool), theta)
+        assert final.any()
+        assert distance(final) >= tau - 1e-9
+        if size:
+            chosen = repair.most_probable(theta, size)
+            assert chosen.sum() == size
+            assert distance(chosen) >= tau - 1e-9
+
+
 @pytest.mark.parametrize("kind", ["dice", "jaccard"])
 def test_no_mask_has_a_feature_that_is_the_same_in_all_rows_and_what_is_refused_is_impossible(kind):
     random, d, verdicts = np.random.default_rng(1), 6, set()
