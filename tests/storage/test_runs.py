@@ -401,17 +401,6 @@ def test_a_second_process_waits_and_says_so_once(store: Store) -> None:
     assert second.communicate(timeout=300) == ("done\n", "")
 
 
-def test_a_killed_process_holds_no_run(store: Store) -> None:
-    run = store.run("r")
-    holder = start(HOLDER, store.path)
-    wait_for(run.folder / "held")
-    holder.kill()
-    holder.communicate(timeout=300)
-    began = time.monotonic()
-    with run.lock():
-        assert time.monotonic() - began < 5
-
-
 def test_two_runs_go_on_side_by_side(store: Store) -> None:
     first, second = store.run("one"), store.run("two")
     with first.lock(), second.lock():

@@ -1,6 +1,7 @@
 """Credentials reach a flow from the environment or a block, and Prefect keeps none in the open."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,21 +30,33 @@ def address(s3: ObjectStorage, table: Path) -> str:
     return s3.put(table, "harvest.csv")
 
 
+@pytest.fixture
+def in_blocks(
+    server: Server, address: str, s3: ObjectStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """Keep what the storage asks for in secret blocks alone."""
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("HOME", str(tmp_path))  # there may be credentials in ~/.aws
+    asked = {"AWS_ACCESS_KEY_ID": s3.key, "AWS_SECRET_ACCESS_KEY": s3.secret}
+    blocks = {variable.lower().replace("_", "-"): asked[variable] for variable in asked}
+    for variable, name in zip(asked, blocks, strict=True):
+        monkeypatch.delenv(variable)
+        Secret(value=blocks[name]).save(name)
+    yield
+    for name in blocks:
+        Secret.delete(name)
+
+
+@pytest.mark.usefixtures("in_blocks")
 def test_what_the_environment_lacks_is_in_a_secret_block(
     server: Server,
     s3: ObjectStorage,
     address: str,
     small: dict[str, Any],
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     settings = SelectionSettings(**small)
     execution = ExecutionSettings(store=tmp_path, cluster="none")
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setenv("HOME", str(tmp_path))  # there may be credentials in ~/.aws
-    for variable, value in (("AWS_ACCESS_KEY_ID", s3.key), ("AWS_SECRET_ACCESS_KEY", s3.secret)):
-        monkeypatch.delenv(variable)
-        Secret(value=value).save(variable.lower().replace("_", "-"))
     state = chaffinch.feature_selection(address, settings, execution, return_state=True)
     run = server.get(f"/flow_runs/{state.state_details.flow_run_id}")
     assert run["state_type"] == "COMPLETED"
@@ -55,10 +68,9 @@ def test_what_the_environment_lacks_is_in_a_secret_block(
     written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     for hidden in (s3.key, s3.secret):
         assert hidden.encode() not in written + kept_by(server)
-    for name in ("aws-access-key-id", "aws-secret-access-key"):
-        Secret.delete(name)
 
 
+@pytest.mark.usefixtures("in_blocks")
 def test_a_store_in_object_storage_is_opened_by_secret_blocks(
     server: Server,
     s3: ObjectStorage,
@@ -67,12 +79,7 @@ def test_a_store_in_object_storage_is_opened_by_secret_blocks(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("CHAFFINCH_CACHE", str(tmp_path / "cache"))
-    for variable, value in (("AWS_ACCESS_KEY_ID", s3.key), ("AWS_SECRET_ACCESS_KEY", s3.secret)):
-        monkeypatch.delenv(variable)
-        Secret(value=value).save(variable.lower().replace("_", "-"))
     state = chaffinch.feature_selection(
         address,
         SelectionSettings(**small),
@@ -81,8 +88,6 @@ def test_a_store_in_object_storage_is_opened_by_secret_blocks(
         LimitSettings(retries=0),
         return_state=True,
     )
-    for name in ("aws-access-key-id", "aws-secret-access-key"):
-        Secret.delete(name)
     assert state.name == "NeedsDecision"  # nothing was promoted before
     run = server.get(f"/flow_runs/{state.state_details.flow_run_id}")
     assert run["parameters"]["execution"]["store"] == "s3://shop/by-blocks"

@@ -140,6 +140,18 @@ def test_a_run_that_does_not_let_itself_be_stopped_is_ended(server, tmp_path):
     server.forget("deployments", [deployment])
 
 
+def run_with(table: Path, settings: dict[str, Any], store: Path, retries: int, *mend: Any) -> Any:
+    """Return the state of a run that is tried again at once."""
+    return chaffinch.feature_selection.with_options(on_running=mend)(
+        str(table),
+        SelectionSettings(**settings),
+        ExecutionSettings(store=store, cluster="none"),
+        None,
+        LimitSettings(retries=retries, retry_delay=0),
+        return_state=True,
+    )
+
+
 @pytest.mark.e2e
 def test_a_run_that_failed_is_tried_again(server, table, small, tmp_path):
     """The store is of a later release until the run has failed once."""
@@ -151,14 +163,7 @@ def test_a_run_that_failed_is_tried_again(server, table, small, tmp_path):
         if len(tried) == 2:
             (tmp_path / "store.json").unlink()
 
-    state = chaffinch.feature_selection.with_options(on_running=[mend])(
-        str(table),
-        SelectionSettings(**small),
-        ExecutionSettings(store=tmp_path, cluster="none"),
-        None,
-        LimitSettings(retries=2, retry_delay=0),
-        return_state=True,
-    )
+    state = run_with(table, small, tmp_path, 2, mend)
     assert state.is_completed(), state.message
     run = server.get(f"/flow_runs/{state.state_details.flow_run_id}")
     assert run["run_count"] == 2
@@ -169,28 +174,14 @@ def test_a_run_that_failed_is_tried_again(server, table, small, tmp_path):
 @pytest.mark.e2e
 def test_it_is_given_up_after_as_many_tries(server, table, small, tmp_path, retries, tries):
     (tmp_path / "store.json").write_text('{"format_version": 99}\n')
-    state = chaffinch.feature_selection(
-        str(table),
-        SelectionSettings(**small),
-        ExecutionSettings(store=tmp_path, cluster="none"),
-        None,
-        LimitSettings(retries=retries, retry_delay=0),
-        return_state=True,
-    )
+    state = run_with(table, small, tmp_path, retries)
     assert state.is_failed()
     assert server.get(f"/flow_runs/{state.state_details.flow_run_id}")["run_count"] == tries
 
 
 @pytest.mark.e2e
 def test_bad_input_is_not_tried_again(server, table, small, tmp_path):
-    state = chaffinch.feature_selection(
-        str(table),
-        SelectionSettings(**{**small, "target": "none"}),
-        ExecutionSettings(store=tmp_path, cluster="none"),
-        None,
-        LimitSettings(retries=5, retry_delay=0),
-        return_state=True,
-    )
+    state = run_with(table, {**small, "target": "none"}, tmp_path, 5)
     with pytest.raises(InputError, match="'none'"):
         state.result()
     assert server.get(f"/flow_runs/{state.state_details.flow_run_id}")["run_count"] == 1

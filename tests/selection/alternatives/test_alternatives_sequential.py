@@ -56,16 +56,6 @@ def test_no_tau_above_0_lets_a_set_come_again(tau, kind):
     assert [one.indices for one in again] == [(0, 1, 3), (0, 1, 4)]
 
 
-@settings(max_examples=30, deadline=None)
-@given(exhaustive.numbers(12), st.integers(1, 4), st.integers(0, 2))
-def test_sets_that_share_nothing_take_the_best_features_in_turn(values, k, n_alternatives):
-    """Proposition 11."""
-    found = find_alternatives(Univariate(values), k=k, n_alternatives=n_alternatives, tau=1.0)
-    best = np.sort(values)[::-1][: k * (n_alternatives + 1)]
-    assert found.total == pytest.approx(best.sum())
-    assert (found.overlap() == np.diag([k] * len(found))).all()
-
-
 @st.composite
 def qualities(draw, n):
     seed, are_few = draw(st.integers(0, 2**32 - 1)), draw(st.booleans())
@@ -148,13 +138,6 @@ def test_names_say_which_features_are_meant():
     assert found[0].indices == (1, 3)
 
 
-def test_a_search_continues_from_sets_found_before():
-    whole = find_alternatives(Q0, k=3, n_alternatives=2, tau=0.5)
-    before = [one.features for one in whole[:2]]
-    (last,) = find_alternatives(Q0, k=3, n_alternatives=0, tau=0.5, previous=before)
-    assert last.features == whole[2].features
-
-
 def test_fewer_sets_than_asked_for_are_told_from_all():
     found = find_alternatives(Q0, k=4, n_alternatives=1, tau=1.0)
     assert (len(found), found.status, found.total) == (1, "infeasible", 27)
@@ -196,12 +179,6 @@ def test_features_of_which_one_makes_the_other_redundant_are_never_together():
     assert [one.indices for one in found] == [(0, 2), (1, 2)]
     weaker = FCBF([0.9, 0.5 + 1e-9, 0.1], redundancy)
     assert find_alternatives(weaker, k=2, n_alternatives=0, tau=1)[0].indices == (0, 1)
-
-
-def test_a_feature_is_in_no_more_sets_than_it_may_be():
-    rules = Constraints(max_sets_per_feature=2)
-    found = find_alternatives(Q0, k=2, n_alternatives=3, tau=0.5, constraints=rules)
-    assert [one.features for one in found] == [(0, 1), (0, 2), (1, 2), (3, 4)]
 
 
 @pytest.mark.parametrize(

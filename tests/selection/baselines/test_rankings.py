@@ -251,14 +251,6 @@ def test_a_flag_that_matters_comes_before_noise_in_several_bins(name) -> None:
     assert set(np.argsort(scorer_of(name).scores(rows, schema, 0))[-2:]) == {15, 16}
 
 
-def test_joint_information_takes_two_features_that_tell_something_only_together() -> None:
-    random = np.random.default_rng(0)
-    X = random.integers(0, 2, (600, 5)).astype(float)
-    rows = Rows(X, np.where(random.random(600) < 0.3, X[:, 4], X[:, 1] != X[:, 4]).astype(int))
-    schema = Schema(tuple("abcde"), (2,) * 5, 2)
-    assert scorer_of("jmi").scores(rows, schema, 0)[[4, 1]].tolist() == [5.0, 4.0]
-
-
 def test_conditional_information_takes_a_copy_last_of_what_tells_something() -> None:
     random = np.random.default_rng(0)
     best, other, noise = random.normal(size=(3, 2000))

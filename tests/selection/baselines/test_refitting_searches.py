@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 from lightgbm import LGBMRegressor
-from sklearn.feature_selection import RFE, SequentialFeatureSelector
+from sklearn.feature_selection import RFE
 from sklearn.linear_model import LinearRegression
 
 from chaffinch.tasks.selection import models
@@ -90,27 +90,6 @@ def test_backward_is_the_plain_loop(seed, keep) -> None:
     assert path.unmasked_loss == losses.loss(mask_of(range(D)))
     assert path.losses[-1] == losses.loss(mask_of(inside))
     assert len(losses.asked) == n_refits_backward(D, 3, len(keep))
-
-
-@pytest.mark.parametrize("direction", ["forward", "backward"])
-@pytest.mark.parametrize("size", [1, 3, 6])
-def test_sequential_is_that_of_scikit_learn_judged_on_the_same_rows(direction, size) -> None:
-    X, y = table()
-    fitted, held_out = np.arange(150), np.arange(150, N)
-
-    def loss(mask):
-        model = LinearRegression().fit(X[fitted][:, mask], y[fitted])
-        return float(np.mean((model.predict(X[held_out][:, mask]) - y[held_out]) ** 2))
-
-    theirs = SequentialFeatureSelector(
-        LinearRegression(), n_features_to_select=size, direction=direction,
-        scoring="neg_mean_squared_error", cv=[(fitted, held_out)],
-    )  # fmt: skip
-    if direction == "forward":
-        ours = sequential_forward(Losses(loss), D, largest=size).masks[-1]
-    else:
-        ours = sequential_backward(Losses(loss), D, smallest=size).flbmo(size)
-    np.testing.assert_array_equal(ours, theirs.fit(X, y).get_support())
 
 
 def test_of_equal_losses_the_lowest_index_goes_first() -> None:
@@ -251,25 +230,6 @@ def test_the_swarm_improves_and_asks_about_each_mask_once_and_never_about_an_emp
     assert list(path.losses) == [losses.loss(mask) for mask in path.masks]
     assert len({mask.tobytes() for mask in losses.asked}) == len(losses.asked) <= 250
     assert all(mask.any() for mask in losses.asked)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_the_swarm_finds_what_matters(seed) -> None:
-    matters = mask_of([1, 4, 6], 10)
-    losses = Losses(lambda mask: float(np.sum(mask != matters)))
-    path = particle_swarm(losses, 10, SWARM, seed)
-    assert path.losses[-1] <= 1
-    assert path.losses[-1] < path.losses[0]
-
-
-def test_one_seed_is_one_swarm_and_another_is_another() -> None:
-    def asked(seed):
-        losses = at_random(12)
-        particle_swarm(losses, 12, SWARM, seed)
-        return [mask.tobytes() for mask in losses.asked]
-
-    assert asked(1) == asked(1)
-    assert asked(1) != asked(2)
 
 
 def test_what_must_be_kept_is_in_every_mask_and_no_mask_is_larger_than_allowed() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from itertools import pairwise, permutations
 from math import comb
 
 import numpy as np
@@ -136,30 +135,6 @@ def test_several_outputs_are_the_sum_of_each(order, form) -> None:
     each = [residual_variance(as_form(X, form), column, s, order) for column in outputs.T]
     assert value == pytest.approx(sum(one for one, _ in each), rel=1e-12)
     assert differs(gradient, sum(one for _, one in each)) <= 1e-12
-
-
-@FORMS
-@pytest.mark.parametrize("order", [1, 2, 3])
-def test_over_all_orders_of_the_rows_it_is_the_polynomial_over_rows_that_differ(
-    order, form
-) -> None:
-    """The mean over permutations is the mean over tuples of distinct rows: nothing is biased."""
-    X, y, s = synthetic(5, 4, seed=3)
-    scaled, centred = spread(X) / singular_value(X), y - y.mean()
-    gram = (scaled * s) @ scaled.T
-    expected = centred @ centred / 5
-    for i, a in enumerate(COEFFICIENTS[order]):
-        chains = [
-            centred[rows[0]] * np.prod([gram[m, n] for m, n in pairwise(rows)]) * centred[rows[-1]]
-            for rows in permutations(range(5), i + 2)
-        ]
-        expected -= a * np.mean(chains)
-    got = [
-        residual_variance(as_form(X[list(rows)], form), y[list(rows)], s, order)[0]
-        for rows in permutations(range(5))
-    ]
-    assert order == 1 or np.std(got) > 1e-3  # the first power does not see the order
-    assert np.mean(got) == pytest.approx(expected, rel=1e-10)
 
 
 def test_a_model_that_fits_leaves_its_noise() -> None:
