@@ -149,7 +149,7 @@ def test_a_model_that_fits_leaves_its_noise() -> None:
 
 
 def test_the_singular_value_is_slightly_high() -> None:
-    for seed in range(5):
+    for seed in range(2):
         for shape in ((40, 200), (300, 20), (100, 100)):
             X, _, _ = synthetic(*shape, seed=seed)
             assert 1 - 1e-9 <= singular_value(X) < 1.01

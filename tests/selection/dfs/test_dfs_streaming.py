@@ -157,10 +157,10 @@ def test_the_residual_variance_of_a_source_is_that_of_memory_however_rows_are_cu
     form, order
 ) -> None:
     random = np.random.default_rng(0)
-    X = random.normal(size=(6000, 300)) * (random.random((6000, 300)) < 0.1)
-    y, kept = X[:, :5].sum(axis=1) + random.normal(size=6000), random.random(300)
+    X = random.normal(size=(3000, 300)) * (random.random((3000, 300)) < 0.1)
+    y, kept = X[:, :5].sum(axis=1) + random.normal(size=3000), random.random(300)
     memory, slope = residual_variance(as_form(X, form), y, kept, order)
-    for sizes in ((6000,), (1000,) * 6, (2500, 1500, 2000)):
+    for sizes in ((3000,), (500,) * 6, (1300, 700, 1000)):
         source = Blocks(as_form(X, form), y, sizes)
         value, gradient = residual_variance(source, None, kept, order)
         assert value == pytest.approx(memory, rel=1e-9)

@@ -45,7 +45,7 @@ pytestmark = [
 
 
 @pytest.mark.parametrize("name", MODELS)
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(data=st.data())
 def test_losses_are_those_of_its_own_predict_on_masked_tables(name, data) -> None:
     model, predict, n_classes, expected_engine, has_labels = made(name)

@@ -138,7 +138,7 @@ few = settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck
 @every_target
 @few
 @given(
-    seed=st.integers(0, 2),
+    seed=st.integers(0, 1),
     n=st.sampled_from([1, 2, 127, 128, 129, 300]),
     order=st.permutations(range(N_FEATURES)),
 )
