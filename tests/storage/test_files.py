@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from chaffinch.errors import InputError, StorageError
+from chaffinch.storage import files
 from chaffinch.storage.files import (
     check_name,
     file_to_write,
@@ -266,6 +267,13 @@ def test_what_cannot_be_read_as_a_document_is_a_storage_error(tmp_path: Path) ->
     for name, reason in {"folder": "Is a directory", "circle": "Too many levels"}.items():
         with pytest.raises(StorageError, match=rf"{name}.json cannot be read \({reason}.*; remove"):
             read_json(tmp_path / f"{name}.json", {})
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="no file system that flushes no folder")
+def test_a_folder_that_cannot_be_flushed_is_no_error() -> None:
+    files._flush(Path("/proc/self"))
+    with pytest.raises(OSError, match="Invalid argument"):
+        files._flush(Path("/proc/self/stat"))
 
 
 def test_a_file_is_flushed_before_it_gets_its_name(
