@@ -22,6 +22,7 @@ from tests.sources import (
     check_source,
     column_bytes,
     column_names,
+    has_types,
     ingest,
     read_source,
     source_fingerprint,
@@ -64,13 +65,16 @@ FORMS = ["orders.csv", "orders.csv.gz", "orders.tsv", "orders.parquet", "parts"]
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_the_names_of_columns_take_no_copy(
+def test_every_form_is_read_as_on_this_disk_and_the_names_of_columns_take_no_copy(
     form: str, s3: ObjectStorage, here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = s3.put(here / form, f"names/{form}")
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
-    assert column_names(address) == column_names(f"{address}/") == column_names(here / form)
-    monkeypatch.undo()
+    with monkeypatch.context() as no_disk:
+        no_disk.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+        assert column_names(address) == column_names(f"{address}/") == column_names(here / form)
+    assert read_source(address).equals(read_source(here / form))
+    assert has_types(address) == has_types(here / form)
+    assert column_bytes(address) == column_bytes(here / form)
 
 
 def test_a_bucket_may_be_the_folder_and_a_folder_have_any_name(

@@ -18,6 +18,7 @@ from chaffinch.tasks.selection.core import Rows, Schema
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.masked_loss import BlackBox, MaskEvaluator, masked_loss
 from chaffinch.tasks.selection.masked_loss.grouped import grouped
+from chaffinch.tasks.selection.masked_loss.trees import loss_kernels
 from chaffinch.tasks.selection.masked_loss.trees.engine import TreeEngine
 from chaffinch.tasks.selection.models import fit
 
@@ -228,6 +229,30 @@ def test_threads_change_no_bit(n_classes, n_leaves) -> None:
         four.remove(feature)
     masks = np.random.default_rng(0).random((3, N_FEATURES)) < 0.5
     np.testing.assert_array_equal(four(masks), one(masks))
+
+
+@pytest.mark.parametrize("n_leaves", [8, 66], ids=["small trees", "deep trees"])
+def test_a_removal_that_is_interrupted_is_made_whole(monkeypatch, n_leaves) -> None:
+    monkeypatch.setattr("chaffinch.tasks.selection.masked_loss.trees.engine._RUN_BYTES", 1)
+    rows = table(8, 1500, 0)
+    model = trained("lightgbm", 0, 0, n_leaves)
+    engine, other = (masked_loss(model, rows, SQUARED, np.zeros(N_FEATURES)) for _ in range(2))
+    for feature in 0, 6:
+        engine.remove(feature)
+        other.remove(feature)
+    loss_sums, left = loss_kernels.loss_sums, [1]
+
+    def interrupted(*arguments: object) -> None:
+        loss_sums(*arguments)
+        if left and left.pop():
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as once:
+        once.setattr(loss_kernels, "loss_sums", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            engine.without_each()
+    assert engine.without_each().tolist() == other.without_each().tolist()
+    assert engine.loss == other.loss
 
 
 @every_target
