@@ -219,6 +219,12 @@ def test_the_cost_of_a_group_is_paid_once(limits, best) -> None:
     assert [one.indices for one in found] == [best]
 
 
+def test_a_feature_is_in_no_more_sets_than_it_may_be():
+    rules = Constraints(max_sets_per_feature=2)
+    found = find_alternatives(Q0, k=2, n_alternatives=3, tau=0.5, constraints=rules)
+    assert [one.features for one in found] == [(0, 1), (0, 2), (1, 2), (3, 4)]
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_of_sets_that_are_worth_the_same_the_first_as_a_word_is_taken(data):
