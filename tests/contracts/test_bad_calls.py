@@ -10,6 +10,7 @@ import chaffinch
 from chaffinch import InputError, ModelSettings
 from tests.refusals import AMOUNTS, chaffinch_here, changed, left_in, select
 from tests.synthetic import N, bad_table
+from tests.tasks.snapshots import check_sentence
 
 
 @pytest.mark.usefixtures("served")
@@ -27,40 +28,37 @@ def test_a_file_that_is_not_there(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "message"),
+    ("name", "content"),
     [
-        ("none.csv", b"", "none.csv is empty; give a header and at least one row"),
-        ("head.csv", b"a,b,y\n", "head.csv has columns but no rows; give at least one"),
-        ("twice.csv", b"a,a,y\n1,2,3\n", "twice.csv names column 'a' twice, at positions 1 and 2; "
-         "rename one"),
-        ("ragged.csv", b"a,y\n1,2\n1,2,3\n", "row 2 of ragged.csv must have 2 fields as the "
-         "header but has 3; correct it, or quote fields that hold ','"),
-        ("torn.parquet", b"PAR1", "torn.parquet is no readable Parquet file: "),
-        ("table.xlsx", b"PK", "table.xlsx has no known ending; give a path to .csv, .tsv, .txt"),
+        ("none.csv", b""),
+        ("head.csv", b"a,b,y\n"),
+        ("twice.csv", b"a,a,y\n1,2,3\n"),
+        ("ragged.csv", b"a,y\n1,2\n1,2,3\n"),
+        ("torn.parquet", b"PAR1"),
+        ("table.xlsx", b"PK"),
     ],
-)  # fmt: skip
-def test_a_file_that_is_no_table(name, content, message, tmp_path):
+)
+def test_a_file_that_is_no_table(name, content, tmp_path):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError) as refusal:
         chaffinch.select(tmp_path / name, "y", store=tmp_path / "store")
-    assert str(refusal.value).startswith(message)
-    assert "\n" not in str(refusal.value)
+    check_sentence("refusals/files that are no tables", name, refusal.value)
     assert not left_in(tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    "options",
     [
-        ({"target": "z"}, "target 'z' is no column of the table; it has 'a', 'b' and 'y'"),
-        ({"drop": ["z"]}, "there is no column 'z'; there are 'a', 'b' and 'y'"),
-        ({"keep": ["z"]}, "keep column 'z' is no column of the table; it has 'a', 'b' and 'y'"),
+        {"target": "z"},
+        {"drop": ["z"]},
+        {"keep": ["z"]},
     ],
 )
-def test_names_are_looked_up_in_the_header_before_the_rows_are_read(options, message, tmp_path):
+def test_names_are_looked_up_in_the_header_before_the_rows_are_read(options, tmp_path):
     (tmp_path / "x.csv").write_text("a,b,y\n1,2,3\nthis row cannot be read\n")
     with pytest.raises(InputError) as refusal:
         select(tmp_path / "x.csv", **options)
-    assert str(refusal.value) == message
+    check_sentence("refusals/names of columns", options, refusal.value)
 
 
 @pytest.mark.parametrize("source", [None, 3, [[1, 2]], {"a": [1]}])
@@ -131,12 +129,6 @@ def test_a_number_of_numpy_is_a_model_parameter_like_any_other():
 def test_what_is_no_estimator(model):
     with pytest.raises(InputError, match="an estimator must be an instance with scikit-learn's"):
         chaffinch.select(bad_table(), "y", model=model)
-
-
-def test_an_estimator_that_does_not_fit_the_target(tmp_path):
-    with pytest.raises(InputError, match="Ridge is no classifier but the target is a class"):
-        chaffinch.select(bad_table(), "y", model=Ridge(), store=tmp_path)
-    assert not left_in(tmp_path)
 
 
 def test_an_estimator_that_no_file_can_bring_back():
@@ -211,28 +203,6 @@ def test_a_path_that_no_file_can_have(door, given, said, tmp_path, monkeypatch):
     assert len(str(refusal.value)) < 200
     assert str(refusal.value).isprintable()
     assert list(tmp_path.iterdir()) == [parquet]
-
-
-@pytest.mark.usefixtures("served")
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["run", LONG, "--target", "y"],
-        ["columns", LONG],
-        ["reselect", LONG, "orders.csv"],
-        ["descend", LONG, "--to", "chosen", "--penalty", "1"],
-        ["runs", "--store", LONG],
-    ],
-    ids=lambda command: command[0],
-)
-def test_a_path_that_is_too_long_at_the_command_line(command, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    done = chaffinch_here(*command)
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert done.stderr.startswith(
-        f"Error: path '{LONG[:40]}...' is too long, with 300 bytes and 300 in"
-    )
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("given", ["", " "])

@@ -290,10 +290,6 @@ def test_a_store_of_no_name_in_python(door, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_store_in_the_present_folder_is_named_by_a_dot():
-    assert chaffinch.ExecutionSettings(store=".").store == Path()
-
-
 @pytest.mark.e2e  # it is waited for
 def test_a_scheduler_that_does_not_answer(tmp_path):
     nobody = "tcp://127.0.0.1:9"

@@ -94,13 +94,6 @@ def test_a_file_that_was_read_before_is_refused_where_the_column_is_named(tmp_pa
         run_of(path, tmp_path / "store", columns={"categorical": ["took"]})
 
 
-def test_a_dictionary_of_durations_is_left_out() -> None:
-    codes = pa.array([0, 1] * (N // 2))
-    took = pa.array([timedelta(1), timedelta(2)])
-    odd = pa.DictionaryArray.from_arrays(codes, took)
-    assert "(type duration[us]: " in run_of(table_with(odd=odd)).warnings[0]
-
-
 def test_objects_of_pandas_are_left_out() -> None:
     frame = causes("x1", n=N).assign(
         took=pd.to_timedelta(np.arange(N), "s"),

@@ -135,16 +135,6 @@ def test_help_names_every_option_and_default(command):
     assert "..." not in done.stdout
 
 
-def test_help_offers_no_more_than_the_command_takes():
-    words = " ".join(chaffinch_here("run", "--help").stdout.split())
-    assert "--baseline [mean|median|minimum|zero] What a masked feature is set to" in words
-    assert "values by feature" not in words.lower()
-    assert "--lags NUMBERS How many rows back" in words
-    assert "--tau NUMBER How far apart" in words
-    assert "--alternatives-time-limit NUMBER Seconds of one search" in words
-    assert "--keep NAMES Features that are never removed." in words
-
-
 def test_help_lists_the_commands_in_whole_sentences():
     done = chaffinch_here("--help")
     assert (done.returncode, done.stderr) == (0, "")

@@ -13,7 +13,6 @@ from chaffinch import (
     Group,
     InputError,
     ModelSettings,
-    SelectionSettings,
 )
 from chaffinch.flows.cli.selection import selection_options
 from chaffinch.methods import Pefs
@@ -21,6 +20,7 @@ from chaffinch.storage.sources import source_of
 from chaffinch.tasks.pipeline.run import select_in_memory
 from chaffinch.tasks.reporting.text import costs_in_words
 from chaffinch.tasks.settings.method import class_of, declared, kinds
+from tests.tasks.snapshots import check_sentence
 
 LINEAR = ModelSettings(name="linear", tuning="none")
 BOOSTED = ModelSettings(name="lightgbm", tuning="none", parameters={"n_estimators": 10})
@@ -131,8 +131,7 @@ def test_every_method_obeys_all_kinds_at_once(method, seed):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("method", ["gbmo", "anova_f", "afs_bm"])
 def test_every_kind_of_constraint_is_obeyed_or_refused(method, kind):
-    for seed in range(2 if method == "gbmo" else 1):
-        check_obeyed_or_refused(Constraints(**kind(np.random.default_rng(seed))), method=method)
+    check_obeyed_or_refused(Constraints(**kind(np.random.default_rng(0))), method=method)
 
 
 @pytest.mark.parametrize("method", ONE_OF_EACH_CLASS.values())
@@ -157,16 +156,6 @@ def test_what_is_worth_its_place_is_kept_within_the_constraints(method):
     size = 3 if method == "flbmo" else None
     features = select(method, table=table, n_features=size, constraints=constraints).features
     assert {"x1", "x3", "x6"} <= set(features)
-
-
-@pytest.mark.parametrize("method", ["auto", "gbmo", "flbmo", "permutation"])
-def test_a_group_that_matters_stays_and_one_that_does_not_leaves(method):
-    noise, mixed = ["x1", "x2", "x4", "x5"], ["x0", "x3", "x7"]
-    groups = [Group(some, all_or_none=True) for some in (noise, mixed)]
-    size = 4 if method in ("flbmo", "permutation") else None
-    features = select(method, n_features=size, constraints=Constraints(groups=groups)).features
-    assert {*mixed, "x6"} <= set(features)
-    assert not set(noise) & set(features)
 
 
 def test_the_curve_of_auto_has_the_numbers_that_constraints_allow():
@@ -348,53 +337,36 @@ A_PAIR = Group(["x0", "x1"], at_most=1)
 
 
 @pytest.mark.parametrize(
-    ("constraints", "options", "message"),
+    ("constraints", "options"),
     [
-        ({"groups": [A_PAIR]}, {"keep": ["x0", "x1"]}, "'x0' and 'x1' are to be kept"),
-        ({"groups": [Group(["x0", "x1"], at_least=2)]}, {"drop": ["x1"]}, r"'x1' \(dropped\)"),
-        ({"groups": [Group(["x0", "x1"], at_least=3)]}, {}, "at most 2, the number of its feat"),
-        ({"groups": [Group(["x0", "x1"], 2, 1)]}, {}, "must be at most 1, its at_most, but is 2"),
-        ({"groups": [Group(["x0", "x1"], 1, all_or_none=True)]}, {}, "all_or_none, with which at"),
-        (
-            {"groups": [Group(["x0", "x1"], all_or_none=True)]}, {"drop": ["x1"]},
-            "has all_or_none but 'x1' is named to drop",
-        ),
-        ({"groups": [A_PAIR, Group(["x1", "x2"])]}, {}, "feature 'x1' is in two groups"),
-        ({"groups": [Group(["x0", "X9"])]}, {}, "group feature 'X9' is no column"),
-        ({"groups": [Group(["x0", "target"])]}, {}, "group feature 'target' is the target column"),
-        ({"groups": [Group(NAMES, at_most=0)]}, {}, "allow no feature: at_most is 0"),
-        ({"groups": [Group(NAMES, at_least=4)]}, {"n_features": 3}, r"4 are the fewest that can"),
-        ({"groups": [[0, 1]]}, {}, "groups must hold Group"),
-        ({"costs": {"x77": 1}}, {}, "cost feature 'x77' is no column of the table"),
-        ({"costs": {"x0": 4}, "budget": 3}, {"keep": ["x0"]}, "keeping 'x0' costs 4"),
-        ({"costs": dict.fromkeys(NAMES, 2), "budget": 1}, {}, "the cheapest set .* costs 2"),
-        ({"budget": 3}, {}, "a budget of 3 needs costs but there are none"),
-        ({"costs": [1] * 9}, {}, "costs must be a mapping from features"),
-        ({"costs": {"x0": -1}}, {}, "costs must be at least 0.0 but is -1"),
-        ({"max_sets_per_feature": 2}, {}, "max_sets_per_feature is for find_alternatives"),
-        (
-            {"groups": [Group(["x0", "x1"], cost=2)], "budget": 3}, {"alternatives": 1},
-            "paid once, which alternatives can count only",
-        ),
+        ({"groups": [A_PAIR]}, {"keep": ["x0", "x1"]}),
+        ({"groups": [Group(["x0", "x1"], at_least=2)]}, {"drop": ["x1"]}),
+        ({"groups": [Group(["x0", "x1"], at_least=3)]}, {}),
+        ({"groups": [Group(["x0", "x1"], 2, 1)]}, {}),
+        ({"groups": [Group(["x0", "x1"], 1, all_or_none=True)]}, {}),
+        ({"groups": [Group(["x0", "x1"], all_or_none=True)]}, {"drop": ["x1"]}),
+        ({"groups": [A_PAIR, Group(["x1", "x2"])]}, {}),
+        ({"groups": [Group(["x0", "X9"])]}, {}),
+        ({"groups": [Group(["x0", "target"])]}, {}),
+        ({"groups": [Group(NAMES, at_most=0)]}, {}),
+        ({"groups": [Group(NAMES, at_least=4)]}, {"n_features": 3}),
+        ({"groups": [[0, 1]]}, {}),
+        ({"costs": {"x77": 1}}, {}),
+        ({"costs": {"x0": 4}, "budget": 3}, {"keep": ["x0"]}),
+        ({"costs": dict.fromkeys(NAMES, 2), "budget": 1}, {}),
+        ({"budget": 3}, {}),
+        ({"costs": [1] * 9}, {}),
+        ({"costs": {"x0": -1}}, {}),
+        ({"max_sets_per_feature": 2}, {}),
+        ({"groups": [Group(["x0", "x1"], cost=2)], "budget": 3}, {"alternatives": 1}),
     ],
-)  # fmt: skip
-def test_a_contradiction_is_named_in_one_line(constraints, options, message, tmp_path):
-    with pytest.raises(InputError, match=message) as error:
+)
+def test_a_contradiction_is_named_in_one_line(constraints, options, tmp_path):
+    with pytest.raises(InputError) as error:
         select("flbmo", constraints=Constraints(**constraints), **{"n_features": 3, **options},
                store=tmp_path / "store")  # fmt: skip
-    assert "\n" not in str(error.value)
+    check_sentence("refusals/constraints", f"{constraints}, {options}", error.value)
     assert not [*tmp_path.rglob("*train_base_model*")]
-
-
-def test_settings_for_flows_take_the_same_object():
-    constraints = Constraints(groups=[Group(["x0", "x1"], at_most=1)], costs={"x2": 1}, budget=1)
-    settings = SelectionSettings(target="target", constraints=constraints)
-    dumped = settings.model_dump(mode="json")["constraints"]
-    assert dumped == select(constraints=constraints).settings["constraints"]
-    with pytest.raises(InputError, match="by keep or drop of the columns"):
-        SelectionSettings(target="target", constraints=Constraints(must_include=["x0"]))
-    with pytest.raises(InputError, match="groups must be a sequence of Group"):
-        SelectionSettings(target="target", constraints=Constraints(groups=5))
 
 
 def test_a_feature_has_one_cost_by_name_and_by_position():

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from chaffinch import FeatureSelector, InputError
 from chaffinch.storage.datasets.column_types import type_columns
 from chaffinch.storage.sources.sql import _array
-from chaffinch.tasks.data.roles import rows_with_roles, typed_column
+from chaffinch.tasks.data.roles import rows_with_roles
 from chaffinch.tasks.data.table_check import describe_table
 from chaffinch.tasks.settings.columns import ColumnSettings
 from chaffinch.tasks.settings.selection import SelectionSettings
@@ -159,12 +159,6 @@ def test_as_groups_they_stay_apart(ids: list[int]) -> None:
     roles = rows_with_roles(table, settings, Y, ())
     assert roles.groups is not None
     assert len(np.unique(roles.groups)) == 10
-
-
-@pytest.mark.parametrize("ids", [IDS, LONG])
-def test_as_series_they_stay_apart(ids: list[int]) -> None:
-    column = typed_column(pa.table({"id": list(map(str, ids))}), "id", "series column")
-    assert len(column.unique()) == 10
 
 
 @pytest.mark.parametrize("ids", [IDS, LONG])

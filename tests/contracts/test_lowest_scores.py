@@ -56,16 +56,6 @@ def test_what_must_be_kept_is_kept_whatever_its_score(scores):
     assert select(method=at_least(0.9999), keep=["noise_1", "age"]).features == ["age", "noise_1"]
 
 
-def test_the_contract_says_what_was_asked_for():
-    contract = select(method=at_least(0.0)).contract
-    assert contract["settings"]["method"] == {
-        "kind": "correlation", "n_features": None, "min_score": 0.0,
-    }  # fmt: skip
-    assert len(contract["features"]) == 6
-    sizes = select().contract["settings"]["method"]
-    assert sizes == {"kind": "correlation", "n_features": list(SIZES), "min_score": None}
-
-
 def test_the_sizes_are_tried_unless_a_score_is_asked_for():
     assert Ranking(kind="mrmr") == Ranking(kind="mrmr", n_features=SIZES)
     assert Ranking(kind="mrmr").n_features == SIZES

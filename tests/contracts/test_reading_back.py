@@ -103,17 +103,6 @@ def test_a_missing_file_is_refused_by_name_and_mended_by_the_same_command(name, 
     assert chaffinch.load_run(run.name, store=store).run == run.name
 
 
-def test_the_command_line_says_the_same(finished):
-    store, run = finished
-    (run / "selection.json").write_bytes(b"{}")
-    done = chaffinch_here("show", run.name, "--store", store)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == (
-        f"Error: selection.json of run {run.name!r} has changed since it was written; "
-        "make the same selection again to replace it\n"
-    )
-
-
 def test_a_file_that_leads_elsewhere_is_refused(finished, tmp_path):
     store, run = finished
     outside = tmp_path / "outside.html"
@@ -133,17 +122,6 @@ def test_what_no_manifest_names_is_not_looked_at(kept, finished):
     back = chaffinch.load_run(run.name, store=store)
     assert back.contract == kept[1].contract
     assert back.model.predict(bad_table()).shape == (60,)
-
-
-def test_a_run_without_its_manifests_is_not_finished(finished):
-    store, run = finished
-    shutil.rmtree(run / "stages")
-    message = f"run {run.name!r} is not finished; run it again to continue it"
-    with pytest.raises(InputError) as refusal:
-        chaffinch.load_run(run.name, store=store)
-    assert str(refusal.value) == message
-    again(store)
-    assert chaffinch.load_run(run.name, store=store).run == run.name
 
 
 @pytest.mark.parametrize("stage", ["describe", "choose_mask", "evaluate", "write_report"])
@@ -212,30 +190,6 @@ def test_a_later_release_is_named_at_every_door(name, finished):
     refused(store, run, message)
     done = chaffinch_here("show", run.name, "--store", store)
     assert (done.returncode, done.stdout, done.stderr) == (1, "", f"Error: {message}\n")
-
-
-def rewritten(run, stage, name, change):
-    """Write a file as a writer of another release would have: whole, and named by its manifest."""
-    store = Store.find(run.parent.parent)
-    (record,) = [r for r in store.existing(run.name).records() if r.stage == stage]
-    with store.run(run.name).stage(stage, record.key) as writer:
-        for each in record.files:
-            content = (run / each).read_bytes()
-            writer.write(each, change(content) if each == name else content)
-        writer.result = record.result
-
-
-def test_a_contract_of_a_later_release_is_refused(finished):
-    store, run = finished
-    rewritten(
-        run, "evaluate", "selection.json", lambda c: c.replace(b'version": 1', b'version": 3', 1)
-    )
-    refused(
-        store,
-        run,
-        f"{run / 'selection.json'} was written by a later release (format 3); "
-        "this one reads up to 1; update chaffinch",
-    )
 
 
 def as_formerly(found):

@@ -157,13 +157,6 @@ def test_a_comparison_holds_and_shows_them_with_the_name_of_the_table(tmp_path):
     assert json.loads(shown.stdout)["warnings"] == list(compared.warnings)
 
 
-def test_a_table_with_nothing_odd_has_none():
-    table = good_table()
-    result = chaffinch.select(table, "churned", **QUICK)
-    assert result.warnings == ()
-    assert result.contract["warnings"] == []
-
-
 @pytest.mark.parametrize(
     ("marker", "write"),
     [("?", str), ("n/k", str), ("4.2%", "{}%".format), ("$1,000", "${:.2f}".format)],

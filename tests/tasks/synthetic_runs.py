@@ -32,6 +32,14 @@ def run_of(table, store=None, **options):
     return chaffinch.select(table, options.pop("target", "y"), store=store, **options)
 
 
+def rows_of(result, *parts):
+    """Return the rows of a run in a store, all or those of some parts."""
+    dataset = result.folder.parents[1] / "datasets" / result.contract["dataset"]["hash"][:16]
+    rows = pd.read_parquet(dataset / "table.parquet")
+    part = pd.read_parquet(result.folder / "splits.parquet")["part"]
+    return rows[part.isin(parts)] if parts else rows
+
+
 def runs_of_two_days(folder):
     """Return a run that keeps x1 and x2 of a table `orders`, and a later one that keeps x2, x3."""
     found = []

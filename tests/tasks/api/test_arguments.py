@@ -3,13 +3,13 @@
 from inspect import signature
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import clone
 
 import chaffinch
 from chaffinch import ColumnSettings, Constraints, FeatureSelector, HistorySettings, InputError
 from tests.synthetic import good_table
+from tests.tasks.snapshots import check_sentence
 from tests.tasks.synthetic_runs import LINEAR
 
 QUICK = {"method": "anova_f", "n_features": 2, "model": LINEAR}
@@ -39,27 +39,23 @@ def test_settings_and_a_mapping_of_columns_are_the_same():
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    "options",
     [
-        (
-            {"weight": "w", "columns": {"weight": "day"}},
-            "weight is 'w' but 'day' in columns; give it once",
-        ),
-        (
-            {"keep": ["age"], "columns": ColumnSettings(keep=["code"])},
-            r"keep is \('age',\) but \('code',\) in columns; give it once",
-        ),
-        ({"columns": {"lags": [1]}}, "there is no setting 'lags'; there are keep, drop, "),
-        ({"columns": {3: "x"}}, "there is no setting '3'"),
-        ({"columns": ["age"]}, r"columns must be ColumnSettings, or names with values, but is \['"),
-        ({"columns": {"embargo": 3}}, "an embargo needs a time column"),
+        {"weight": "w", "columns": {"weight": "day"}},
+        {"keep": ["age"], "columns": ColumnSettings(keep=["code"])},
+        {"columns": {"lags": [1]}},
+        {"columns": {3: "x"}},
+        {"columns": ["age"]},
+        {"columns": {"embargo": 3}},
     ],
 )
-def test_what_contradicts_itself_is_refused_at_every_door(options, said):
-    with pytest.raises(InputError, match=f"^{said}"):
+def test_what_contradicts_itself_is_refused_at_every_door(options):
+    with pytest.raises(InputError) as refusal:
         select(**options)
-    with pytest.raises(InputError, match=f"^{said}"):
+    check_sentence("refusals/settings of columns", options, refusal.value)
+    with pytest.raises(InputError) as refusal:
         chaffinch.compare(TABLE, "churned", **COMPARED, **options)
+    check_sentence("refusals/settings of columns", options, refusal.value)
 
 
 def test_constraints_add_to_the_lists_of_either_place():
@@ -191,19 +187,3 @@ def test_features_of_an_array_are_named_by_position_in_settings_too():
 def test_what_describes_rows_belongs_to_fit(columns, said):
     with pytest.raises(InputError, match=f"^FeatureSelector takes no .*{said}"):
         FeatureSelector(columns=columns, **QUICK).fit(X, y)
-
-
-def test_dates_are_selected_by_their_parts():
-    random = np.random.default_rng(0)
-    signup = pd.Timestamp("2021-03-01") + pd.to_timedelta(random.integers(0, 900, 400), unit="D")
-    table = pd.DataFrame({"signup": signup, "noise": random.normal(size=400)})
-    cause = np.cos(2 * np.pi * table["signup"].dt.month / 12)
-    selector = FeatureSelector("correlation", n_features=1, model=LINEAR)
-    with pytest.warns(chaffinch.DataQualityWarning, match="set dates to parts"):
-        assert selector.fit(table, cause).get_feature_names_out().tolist() == ["noise"]
-    selector.set_params(columns={"dates": "parts"}).set_output(transform="pandas")
-    kept = selector.fit(table, cause).transform(table)
-    assert selector.result_.features == ["signup_month_cos"]
-    assert selector.ranking_.tolist() == [1, 2]
-    pd.testing.assert_frame_equal(kept, table[["signup"]])
-    assert np.isfinite(selector.model_.predict(kept)).all()

@@ -127,15 +127,6 @@ def test_the_order_of_rows_changes_nothing_where_the_splitter_does_not_go_by_it(
     assert again.contract == found.contract
 
 
-def test_a_splitter_is_named_without_addresses():
-    deals = {"n_splits": 3, "shuffle": True}
-    by_number = select(method="rfecv", cv=KFold(**deals, random_state=1))
-    by_state = select(method="rfecv", cv=KFold(**deals, random_state=np.random.RandomState(1)))
-    assert by_state.losses == by_number.losses
-    (note,) = by_state.contract["notes"]
-    assert note.endswith("KFold(n_splits=3, random_state=RandomState(MT19937), shuffle=True)")
-
-
 def test_folds_are_of_the_rows_of_a_part_where_a_method_has_parts():
     found = select(method="gbmo", model="lightgbm", cv=KFold(3, shuffle=True, random_state=0))
     assert found.settings["model"]["folds"] == 3

@@ -98,16 +98,6 @@ def test_the_folder_has_the_features_of_the_same_descent_in_python_and_its_state
     assert content["state"] == seal_of(of_python)
 
 
-def test_what_is_a_link_in_the_folder_is_written_where_it_leads(tables, tmp_path):
-    descend(tables[0], tmp_path / "plain", ASKED)
-    (tmp_path / "out").mkdir()
-    for name in ("features.json", "state.safetensors"):
-        (tmp_path / "out" / name).symlink_to(tmp_path / "elsewhere" / name)
-    descend(tables[0], tmp_path / "out", ASKED)
-    assert all((tmp_path / "out" / name).is_symlink() for name in left_in(tmp_path / "plain"))
-    assert left_in(tmp_path / "elsewhere") == left_in(tmp_path / "plain")
-
-
 def test_it_is_the_same_to_the_byte_wherever_and_whoever_computes(tables, tmp_path, scheduler):
     asked = DescentSettings(penalty=0.5, steps=6, blocks_per_step=4)
     descend(tables[0], tmp_path / "here", asked)

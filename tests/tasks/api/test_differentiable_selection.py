@@ -137,17 +137,6 @@ def test_a_descent_goes_on_from_a_file_as_if_it_had_never_stopped(tmp_path) -> N
     assert later.state.learned.columns.n_rows == 8_000
 
 
-def test_a_state_behind_a_link_is_written_where_the_link_leads(tmp_path) -> None:
-    found = chaffinch.differentiable_selection(*synthetic(1200), n_features=3, steps=1)
-    target, link = tmp_path / "target", tmp_path / "link"
-    target.write_bytes(b"an older state")
-    link.symlink_to(target)
-    chaffinch.save_state(found.state, link)
-    chaffinch.save_state(found.state, tmp_path / "plain")
-    assert link.is_symlink()
-    assert target.read_bytes() == (tmp_path / "plain").read_bytes()
-
-
 def test_what_cannot_be_is_an_error_of_the_user_in_one_line(tmp_path) -> None:
     X, y = synthetic(1200)
     found = chaffinch.differentiable_selection(X, y, n_features=3, steps=1)

@@ -9,13 +9,11 @@ import pytest
 import sklearn
 from scipy.sparse import csc_array, csr_array, issparse
 from sklearn.base import clone
-from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.linear_model import Ridge
 from sklearn.metrics import accuracy_score, get_scorer, r2_score
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -64,31 +62,17 @@ def test_scikit_learn_checks_pass(method):
         assert all("sample_weight" in name for name in failed), failed
 
 
-def test_tables_of_all_kinds_select_what_select_does():
-    named = chaffinch.select(X.assign(target=y), "target", **FAST).features
-    indexed = X.set_index(pd.Index(np.arange(len(X))[::-1], name="id"))
-    for table in (X, pl.from_pandas(X), indexed):
-        selector = FeatureSelector(**FAST).fit(table, y.to_numpy())
-        assert selector.get_feature_names_out().tolist() == named
-    assert chaffinch.select(X, y, **FAST).features == named
-    named = chaffinch.select(COUNTED.assign(target=y), "target", **FAST).features
-    selector = FeatureSelector(**FAST).fit(X.to_numpy(), y.to_numpy())
-    assert selector.get_feature_names_out().tolist() == named
-    assert chaffinch.select(X.to_numpy(), y, **FAST).features == named
-
-
 @pytest.mark.parametrize(
-    "convert",
+    ("convert", "output"),
     [
-        pl.from_pandas,
-        lambda table: pl.from_pandas(table).lazy(),
-        pa.Table.from_pandas,
-        lambda table: pa.Table.from_pandas(table).to_reader(),
-        lambda table: dask.dataframe.from_pandas(table, npartitions=2),
+        *((pl.from_pandas, output) for output in ("default", "pandas", "polars")),
+        (lambda table: pl.from_pandas(table).lazy(), "pandas"),
+        (pa.Table.from_pandas, "polars"),
+        (lambda table: pa.Table.from_pandas(table).to_reader(), "default"),
+        (lambda table: dask.dataframe.from_pandas(table, npartitions=2), "default"),
     ],
-    ids=["polars", "lazy", "arrow", "reader", "dask"],
+    ids=["polars", "polars to pandas", "polars to polars", "lazy", "arrow", "reader", "dask"],
 )
-@pytest.mark.parametrize("output", ["default", "pandas", "polars"])
 def test_tables_of_all_kinds_are_transformed_alike(convert, output):
     selector = FeatureSelector(**FAST).set_output(transform=output).fit(convert(X), y)
     kept, expected = selector.transform(convert(X)), selector.transform(X)
@@ -106,10 +90,10 @@ KINDS = (FRAME, pl.from_pandas, pa.Table.from_pandas, ARRAY, csr_array, lambda X
     ("target", "kinds"),
     [
         (y, KINDS),
-        (y.rename("grade"), (FRAME, ARRAY)),
-        (y.to_numpy(), (FRAME, pl.from_pandas)),
-        (y.rename(None), (FRAME, ARRAY)),
-        ([*y], (FRAME, csr_array)),
+        (y.rename("grade"), (ARRAY,)),
+        (y.to_numpy(), (pl.from_pandas,)),
+        (y.rename(None), (FRAME,)),
+        ([*y], (csr_array,)),
     ],
 )
 def test_the_record_is_that_of_select_whatever_holds_rows_and_target(target, kinds):
@@ -197,11 +181,6 @@ def test_a_stored_selector_is_loaded_without_pickle(tmp_path):
     assert (again.model.predict(X) == selector.model_.predict(X)).all()
 
 
-def test_it_is_a_step_of_column_transformers():
-    columns = ColumnTransformer([("some", FeatureSelector(**FAST), [*X.columns[:6]])])
-    assert columns.fit(X, y).get_feature_names_out().tolist()[0].startswith("some__")
-
-
 def test_weights_and_groups_are_routed():
     groups = np.arange(len(y)) // 3
     given = {"sample_weight": np.linspace(0, 2, len(y)), "groups": groups}
@@ -216,26 +195,6 @@ def test_weights_and_groups_are_routed():
     contract = done["estimator"][0][0].result_.contract
     assert contract["settings"]["columns"]["group"] == "group"
     assert contract["settings"]["columns"]["weight"] == "weight"
-
-
-def test_what_a_search_routes_and_gives_is_the_same_for_each_kind_of_table():
-    weight = np.linspace(0.5, 2, len(y))
-    found = []
-    for kind, table in (("pandas", COUNTED), ("polars", pl.from_pandas(COUNTED))):
-        with sklearn.config_context(enable_metadata_routing=True):
-            scorer = get_scorer("accuracy").set_score_request(sample_weight=True)
-            selector = FeatureSelector(**FAST).set_fit_request(sample_weight=True)
-            tree = DecisionTreeClassifier(random_state=0).set_fit_request(sample_weight=True)
-            pipeline = make_pipeline(selector, tree).set_output(transform=kind)
-            grid = {"featureselector__n_features": [2, 6]}
-            search = GridSearchCV(pipeline, grid, cv=2, scoring=scorer, error_score="raise")
-            search.fit(table, y, sample_weight=weight)
-        kept = search.best_estimator_[0].transform(table)
-        assert isinstance(kept, type(table))
-        assert [*kept.columns] == search.best_estimator_[0].get_feature_names_out().tolist()
-        assert search.best_estimator_[0].result_.settings["columns"]["weight"] == "weight"
-        found.append((search.cv_results_["mean_test_score"].tolist(), kept.to_numpy().tolist()))
-    assert found[0] == found[1]
 
 
 class Tasks:
@@ -277,15 +236,6 @@ def test_callbacks_are_told_of_each_stage_and_each_item():
     n_items = sum(noted == ("item", "ends") for noted in tasks.noted)
     assert n_items >= len(selector.result_.path)
     assert tasks.fitted.get_support().tolist() == selector.get_support().tolist()
-
-
-@has_callbacks
-@pytest.mark.parametrize("make", [lambda s: s, lambda s: make_pipeline(s, StandardScaler())])
-def test_a_progress_bar_of_scikit_learn_shows_the_stages(make, capsys):
-    from sklearn.callback import ProgressBar
-
-    make(FeatureSelector(**FAST)).set_callbacks(ProgressBar()).fit(X, y)
-    assert "FeatureSelector - search for features" in capsys.readouterr().out
 
 
 @has_callbacks
@@ -359,14 +309,6 @@ def test_the_model_predicts_and_scores_like_an_estimator(load):
     np.testing.assert_array_equal(model.predict(selector.transform(table)), made)
     with pytest.raises(InputError, match="an array must have"):
         model.predict(table.to_numpy())
-
-
-def test_arrays_are_predicted_from_whole_or_as_transformed():
-    array = X.to_numpy()
-    selector = FeatureSelector(**FAST, n_features=4).fit(array, y)
-    made = selector.model_.predict(selector.transform(array))
-    np.testing.assert_array_equal(selector.model_.predict(array), made)
-    np.testing.assert_array_equal(selector.result_.transform(array), selector.transform(array))
 
 
 @pytest.mark.parametrize(

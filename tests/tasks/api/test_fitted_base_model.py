@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 import chaffinch
 from chaffinch import InputError
 from tests.tasks.pipeline.stages import goes_on_from_what_was_found
+from tests.tasks.synthetic_runs import rows_of
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -36,12 +37,6 @@ ESTIMATORS = {
 }
 
 
-def rows_of(result, store, part):
-    dataset = result.contract["dataset"]["hash"][:16]
-    rows = pd.read_parquet(store / "datasets" / dataset / "table.parquet")
-    return rows[pd.read_parquet(result.folder / "splits.parquet")["part"] == part]
-
-
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_its_own_losses_lead_the_search(name, tmp_path) -> None:
     """Against a prediction of the estimator itself for each masked table."""
@@ -50,8 +45,8 @@ def test_its_own_losses_lead_the_search(name, tmp_path) -> None:
     result = chaffinch.select(
         table(), "y", model=model, method="flbmo", n_features=2, store=tmp_path
     )
-    held_out = rows_of(result, tmp_path, "mask_validation")
-    mean = rows_of(result, tmp_path, "train").mean()
+    held_out = rows_of(result, "mask_validation")
+    mean = rows_of(result, "train").mean()
     masked, left = held_out[NAMES].copy(), sorted(NAMES)
     for step in result.path.itertuples():
         losses = {}

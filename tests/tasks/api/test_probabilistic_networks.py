@@ -124,27 +124,6 @@ def test_one_seed_gives_one_search_dropout_included_whatever_torchs_state_and_de
 # The checkpoint
 
 
-def test_it_goes_on_from_its_checkpoint_as_if_it_had_never_been_stopped(tmp_path, monkeypatch):
-    path, whole = tmp_path / "search.safetensors", found(network=network())
-    write, written = module_under_test.write_file, []
-
-    def stopping(file, content):
-        write(file, content)
-        if file == path:  # and not the trial next to it
-            written.append(content)
-            if len(written) == 2:
-                raise StoppedError
-
-    monkeypatch.setattr(module_under_test, "write_file", stopping)
-    with pytest.raises(StoppedError):
-        found(network=network(), checkpoint=path)
-    resumed = found(network=network(), checkpoint=path)
-    same(resumed, whole)
-    assert len(written) == len(whole.sweeps)
-    X, _ = table()
-    assert (resumed.predict(X) == whole.predict(X)).all()
-
-
 @pytest.mark.parametrize(
     ("one", "other"),
     [
@@ -186,24 +165,6 @@ def written_once(write):
         raise StoppedError
 
     return stopping
-
-
-class Recording(Changed):
-    """A network that records gradients even as it predicts."""
-
-    def forward(self, rows):
-        with torch.enable_grad():
-            return self.inner(rows)
-
-
-def test_a_network_that_records_gradients_as_it_predicts_predicts_the_same():
-    X, _ = table()
-    plain, recording = (
-        found(network=given, most_sweeps=1)
-        for given in (Changed(lambda outputs: outputs), Recording(None))
-    )
-    assert (recording.predict(X) == plain.predict(X)).all()
-    assert (recording.predict_averaged(X, 2) == plain.predict_averaged(X, 2)).all()
 
 
 def changed_later(own, rows):

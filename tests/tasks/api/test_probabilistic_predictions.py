@@ -1,7 +1,5 @@
 """Predictions of `chaffinch.probabilistic_selection`: columns and categories go by their names."""
 
-import warnings
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -93,17 +91,6 @@ def test_categories_that_are_numbers_or_look_so_are_known_again(categories):
     assert one.predict(X[some]) == pytest.approx(whole[some], abs=1e-12)
 
 
-def test_intervals_and_empty_text_are_categories_as_others_are():
-    X, y = table()
-    X = X.assign(size=pd.cut(X["size"], 4), colour=X["colour"].replace("green", ""))
-    one = searched(X, y)
-    assert one.features == ("colour", "size")
-    whole, some = one.predict(X), (X["colour"] == "").to_numpy()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert one.predict(X[some]) == pytest.approx(whole[some], abs=1e-12)
-
-
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -178,20 +165,6 @@ def test_true_and_false_are_read_in_whatever_type_they_come():
         assert (one.predict(X.astype({"size": dtype})) == whole).all()
     gaps = X.assign(size=X["size"].astype(object).mask(X.index % 7 == 0))
     assert (one.predict(gaps) == one.predict(gaps.astype({"size": "boolean"}))).all()
-
-
-def test_true_and_none_are_searched_as_what_they_are():
-    X, y = table()
-    truths = (X["size"] > 0).astype(object).where(X.index % 7 > 0, None)
-    one, typed = (
-        searched(X.assign(size=column), y) for column in (truths, truths.astype("boolean"))
-    )
-    assert one.imputed == ("size",)
-    assert (one.probabilities == typed.probabilities).all()
-    with pytest.raises(InputError, match=r"is object; .*astype\(float\), or text$"):
-        searched(X.assign(size=X["size"].astype(object)), y)
-    with pytest.raises(InputError, match=r"is object; make all its values numbers, .* or text$"):
-        searched(X.assign(size=[1, "one"] * 150), y)
 
 
 @pytest.mark.parametrize("network", [None, nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))])

@@ -96,14 +96,6 @@ def test_numbers_and_some_other_texts_are_no_identifier_though_all_values_differ
     assert named == {"measure": "identifier: every value is different"}
 
 
-def test_a_day_of_another_form_is_in_no_warning_of_a_column_that_is_left_out():
-    days = [f"1980-{i % 12 + 1:02}-{i % 28 + 1:02}" if i else "31.12.1980" for i in range(N)]
-    born = type_columns(pa.table({"born": days}), has_others=True)["born"]
-    description = described(table_with(born=born))
-    assert description.excluded["born"].startswith("date in text, but not in every row")
-    assert not any("31.12" in warning for warning in description.warnings)
-
-
 @pytest.mark.parametrize("wrong", ["0000-00-00", "2024-02-30", "2024-13-01", "-", "?", "x" * 300])
 def test_what_is_no_date_at_all_is_named_with_the_option_that_leaves_it_empty(wrong, tmp_path):
     days = [f"1980-{i % 12 + 1:02}-{i % 28 + 1:02}" if i else wrong for i in range(N)]

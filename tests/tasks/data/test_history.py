@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,6 +11,7 @@ from chaffinch import InputError, ModelSettings
 from chaffinch.flows.cli.output import show
 from tests.tasks.data.synthetic_history import DAYS, QUICK, daily, made, run_on_days, two_series
 from tests.tasks.reporting.synthetic_report import Page
+from tests.tasks.synthetic_runs import rows_of
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
@@ -24,17 +23,6 @@ def test_a_lag_is_the_value_so_many_rows_before_in_time_order() -> None:
     assert table["day"].tolist() == [3, 1, 2, 4]  # the rows stay where they are
     np.testing.assert_array_equal(table["y_lag_1"], [2.0, np.nan, 1.0, 4.0])
     np.testing.assert_array_equal(table["y_lag_2"], [1.0, np.nan, np.nan, 2.0])
-
-
-def test_a_window_ends_with_the_row_before() -> None:
-    table = made(DAYS, rolling=(2, 3))
-    np.testing.assert_array_equal(table["y_mean_2"], [1.5, np.nan, np.nan, 3.0])
-    np.testing.assert_allclose(table["y_mean_3"], [np.nan, np.nan, np.nan, 7 / 3])
-    half, two = math.sqrt(0.5), math.sqrt(2)
-    np.testing.assert_allclose(table["y_deviation_2"], [half, np.nan, np.nan, two])
-    np.testing.assert_allclose(table["y_deviation_3"][3], np.std([1, 2, 4], ddof=1))
-    names = ["day", "y", "y_mean_2", "y_deviation_2", "y_mean_3", "y_deviation_3"]
-    assert list(table) == names
 
 
 def test_it_is_what_pandas_makes_of_each_series() -> None:
@@ -50,20 +38,6 @@ def test_it_is_what_pandas_makes_of_each_series() -> None:
         before = data.assign(y=past.shift(1)).groupby("shop")["y"].rolling(window)
         np.testing.assert_allclose(table[f"y_mean_{window}"], before.mean(), atol=1e-12)
         np.testing.assert_allclose(table[f"y_deviation_{window}"], before.std(), atol=1e-12)
-
-
-def test_no_series_sees_the_past_of_another() -> None:
-    data = two_series()
-    changed = data.assign(y=data["y"].where(data["shop"] == "a", 100.0))
-    for table in (made(d, lags=(1, 2), rolling=(3,), series="shop") for d in (data, changed)):
-        firsts = table[table["day"] == 0]
-        assert firsts.filter(like="_").isna().all(axis=None)
-        if table["y"].max() == 100:
-            later = table
-        else:
-            earlier = table
-    of_a = earlier["shop"] == "a"
-    pd.testing.assert_frame_equal(earlier[of_a], later[of_a])
 
 
 @pytest.mark.parametrize("cut", range(1, 12))
@@ -124,10 +98,7 @@ def test_the_lags_that_matter_are_found(result) -> None:
 def test_the_parts_are_stretches_of_time_of_the_shares_asked_for(result) -> None:
     rows = {"train": 200, "mask_validation": 80, "model_validation": 80, "test": 40}
     assert result.contract["dataset"]["rows_by_part"] == rows
-    dataset = result.contract["dataset"]["hash"][:16]
-    table = pd.read_parquet(result.folder.parents[1] / "datasets" / dataset / "table.parquet")
-    part = pd.read_parquet(result.folder / "splits.parquet")["part"]
-    ends = [set(table["day"][part == name]) for name in rows]
+    ends = [set(rows_of(result, part)["day"]) for part in rows]
     assert ends == [{*range(200)}, {*range(200, 280)}, {*range(280, 360)}, {*range(360, 400)}]
 
 

@@ -13,6 +13,7 @@ import chaffinch
 from chaffinch import InputError
 from chaffinch.tasks.settings.columns import HistorySettings
 from tests.tasks.data.synthetic_history import DAYS, LINEAR, QUICK, daily, made, two_series
+from tests.tasks.snapshots import check_sentence
 
 
 @pytest.fixture(scope="module")
@@ -26,45 +27,45 @@ def of_series():
 
 
 @pytest.mark.parametrize(
-    ("history", "message"),
+    "history",
     [
-        ({"lags": []}, "history makes no feature; give lags, or rolling windows"),
-        ({"lags": [0]}, "lags must be at least 1 but is 0"),
-        ({"rolling": [1]}, "rolling must be at least 2 but is 1"),
-        ({"series": "shop", "columns": ["shop"]}, "named both as series and as one that"),
-        ({"series": None, "columns": ["shop"]}, "history column 'shop' must hold numbers"),
-        ({"columns": ["yy"]}, "history column 'yy' is no column of the table"),
-        ({"series": "shops"}, "series column 'shops' is no column of the table; did you mean"),
-        ({"series": None}, "time column 'day' has the same value in rows 1 and 101, so that neit"),
-        ({"lags": None}, "^lags must be a list but is None$"),
-        ({"columns": "y"}, r"^columns must be a list but is 'y'; write \['y'\]$"),
-        ({"columns": 5}, "^columns must be a list but is 5$"),
-        ({"columns": [5]}, "^history column '5' is no column of the table"),
+        {"lags": []},
+        {"lags": [0]},
+        {"rolling": [1]},
+        {"series": "shop", "columns": ["shop"]},
+        {"series": None, "columns": ["shop"]},
+        {"columns": ["yy"]},
+        {"series": "shops"},
+        {"series": None},
+        {"lags": None},
+        {"columns": "y"},
+        {"columns": 5},
+        {"columns": [5]},
     ],
 )
-def test_what_cannot_be_is_refused_in_one_line(history, message) -> None:
+def test_what_cannot_be_is_refused_in_one_line(history) -> None:
     history = {"series": "shop", "lags": [1], **history}
-    with pytest.raises(InputError, match=message) as error:
+    with pytest.raises(InputError) as error:
         chaffinch.select(two_series(100), "y", model=LINEAR, time="day", history=history)
-    assert "\n" not in str(error.value)
+    check_sentence("refusals/history", history, error.value)
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    "options",
     [
-        ({"time": None}, "lags and rolling windows need time order; name the time column"),
-        ({"history": 7}, "^history must be HistorySettings, or names with values, but is 7$"),
-        ({"history": {"lag": [7]}}, "^there is no setting 'lag'; nearest: lags$"),
-        ({"settings": {"shares": (50, 20, 20, 20)}}, "shares must add up to 100 but are 50, 20, "),
-        ({"settings": {"shares": (100, 0, 0, 0)}}, "shares must be"),
-        ({"settings": {"shares": (50, 30, 20)}}, "shares must be a list of at least 4 but is"),
+        {"time": None},
+        {"history": 7},
+        {"history": {"lag": [7]}},
+        {"settings": {"shares": (50, 20, 20, 20)}},
+        {"settings": {"shares": (100, 0, 0, 0)}},
+        {"settings": {"shares": (50, 30, 20)}},
     ],
 )
-def test_nor_can_what_does_not_go_with_it(options, message) -> None:
+def test_nor_can_what_does_not_go_with_it(options) -> None:
     asked = {"time": "day", "history": {"series": "shop", "lags": [1]}, **options}
-    with pytest.raises(InputError, match=message) as error:
+    with pytest.raises(InputError) as error:
         chaffinch.select(two_series(100), "y", model=LINEAR, **asked)
-    assert "\n" not in str(error.value)
+    check_sentence("refusals/beside a history", options, error.value)
 
 
 SERIES = two_series(60).assign(noise=np.arange(120) % 7)
@@ -116,26 +117,23 @@ def test_lags_may_be_any_list() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    "asked",
     [
-        (
-            {"columns": None},
-            "columns must be the name of a column, or a list of names, but is None",
-        ),
-        ({"columns": 5.5}, "columns must be the name of a column, or a list of names, but is 5.5"),
-        ({"columns": [5.5]}, "columns must be text but is 5.5"),
-        ({"time": None}, "time must be the name of a column but is None"),
-        ({"time": 5.5}, "time must be the name of a column but is 5.5"),
-        ({"series": 5.5}, "series must be text but is 5.5"),
-        ({"lags": None}, "lags must be a list but is None"),
-        ({"columns": []}, "columns must name at least 1 column of numbers but names none"),
+        {"columns": None},
+        {"columns": 5.5},
+        {"columns": [5.5]},
+        {"time": None},
+        {"time": 5.5},
+        {"series": 5.5},
+        {"lags": None},
+        {"columns": []},
     ],
 )
-def test_with_history_refuses_what_is_no_name(asked, said) -> None:
+def test_with_history_refuses_what_is_no_name(asked) -> None:
     given = {"columns": "y", "time": "day", "lags": (1,), **asked}
     with pytest.raises(InputError) as error:
         chaffinch.with_history(DAYS, **given)
-    assert str(error.value) == said
+    check_sentence("refusals/with history", asked, error.value)
 
 
 def test_times_that_differ_by_less_than_a_microsecond_are_said_not_to_be_told_apart() -> None:
@@ -170,11 +168,6 @@ def test_a_name_that_is_taken_is_refused_with_what_helps_at_every_door(result) -
             "history makes a column 'y_lag_1' but the table has one; rename it, or take it out of "
             "the table"
         )
-
-
-def test_a_made_feature_is_dropped_by_its_name() -> None:
-    asked = {"time": "day", "history": {"lags": [1, 2]}, **QUICK}
-    assert "y_lag_1" not in chaffinch.select(daily(60), "y", drop=["y_lag_1"], **asked).candidates
 
 
 def test_a_time_that_is_none_and_a_row_without_a_series_are_refused() -> None:

@@ -71,13 +71,6 @@ def test_every_kind_of_column_as_numbers():
     assert matrix.flags.f_contiguous
 
 
-def test_an_unknown_category_is_missing():
-    table = pa.table({"colour": text(["red", "pink"])})
-
-    codes = feature_matrix(table, ["colour"], {"colour": ("red",)})[:, 0]
-    np.testing.assert_array_equal(codes, [0, NAN])
-
-
 def test_codes_follow_the_categories_given_whatever_the_dictionaries_of_the_chunks():
     chunks = pa.chunked_array([text(["b", "a"]), text(["c", "b", None]), text([])])
     table = pa.table({"letter": chunks})

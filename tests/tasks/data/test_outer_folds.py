@@ -8,15 +8,11 @@ import pytest
 
 from chaffinch.errors import InputError
 from chaffinch.tasks.data.splitting.outer_folds import OuterFolds
-from chaffinch.tasks.data.splitting.splits import NOT_FINER, Roles, fold_indices, split_rows
+from chaffinch.tasks.data.splitting.splits import Roles, fold_indices, split_rows
 from chaffinch.tasks.settings.columns import ColumnSettings
 from chaffinch.tasks.settings.method import method_of
 from chaffinch.tasks.settings.selection import ModelSettings, SelectionSettings
-
-WITHIN = (
-    "outside an outer fold but needs 7 (5 to train on, for the folds, and 1 in each other part)"
-)
-IN_TIME = WITHIN.replace("7 (5 to", "8 (6 to")
+from tests.tasks.snapshots import check_sentence
 
 
 def settings_of(folds=5, **columns):
@@ -37,54 +33,27 @@ def refusal_of(n_folds, n_seeds, y, settings, **keys):
 ROWS = np.arange(160)
 
 
-@pytest.mark.parametrize(
-    ("n_folds", "y", "columns", "keys", "message"),
-    [
-        (2, (ROWS % 20 == 0).astype(int), {}, {},
-         f"class 1 has 4 rows {WITHIN}; give more rows of it, or use more outer folds"),
-        (2, np.where(ROWS < 6, 2, ROWS % 2), {}, {},
-         f"class 2 has 3 rows {WITHIN}; give more rows of it, or merge or drop rare classes, or "
-         "use more outer folds"),
-        (2, ROWS // 8 % 2, {"group": "group"}, {"groups": ROWS % 8},
-         f"group column 'group' has 4 different values {WITHIN}; give rows of more groups, "
-         "or name a finer one, or use more outer folds"),
-        (5, ROWS / 7, {"time": "day"}, {"times": ROWS // 8},
-         f"time column 'day' has 5 different values {IN_TIME}; give rows of more times, "
-         f"or name a finer one ({NOT_FINER}), or use more outer folds"),
-        (9, np.arange(8.0), {}, {},
-         "9 outer folds need 9 rows but there are 8; give more rows, or use fewer outer folds"),
-        (5, np.arange(5.0), {}, {},
-         f"the table has 4 rows {WITHIN}; give more rows, or use more outer folds"),
-        (5, (ROWS % 60 == 0).astype(int), {}, {},
-         "5 outer folds need 5 rows of its rarest class but there are 3; give more rows, or use "
-         "fewer outer folds"),
-        (5, ROWS / 7, {"group": "group"}, {"groups": ROWS % 4},
-         "5 outer folds need 5 groups but there are 4; give more rows, or use fewer outer folds"),
-        (5, ROWS / 7, {"time": "day"}, {"times": ROWS // 40},
-         "5 outer folds need 5 different times after the first but there are 3; give more rows, "
-         "or use fewer outer folds"),
-        (2, (ROWS >= 20) * (ROWS % 2), {"time": "day"}, {"times": ROWS},
-         "inside an outer fold, fold 1 of 5 would be fitted on one class only; use fewer "
-         "outer folds, or leave out the earliest or the latest rows"),
-        (5, (ROWS >= 30).astype(int), {"time": "day"}, {"times": ROWS},
-         "outer fold 1 of 5 would be fitted on one class only; use fewer outer folds, or leave "
-         "out the earliest or the latest rows"),
-        (2, (ROWS >= 40).astype(int), {"time": "day"}, {"times": ROWS},
-         "class 1 has 0 rows in the train part inside an outer fold but needs 1, because groups "
-         "stay whole and times in order; use fewer outer folds, or leave out the earliest or "
-         "the latest rows"),
-    ],
-    ids=[
-        "a rare class", "a rare class of three", "groups", "times", "more folds than rows",
-        "few rows", "fewer of a class than folds", "fewer groups than folds",
-        "fewer times than folds", "folds inside of one class", "an outer fold of one class",
-        "a part without a class",
-    ],
-)  # fmt: skip
-def test_what_an_outer_fold_leaves_too_little_of_is_refused(
-    n_folds, y, columns, keys, message
-) -> None:
-    assert refusal_of(n_folds, 1, y, settings_of(**columns), **keys) == message
+LITTLE = {
+    "a rare class": (2, (ROWS % 20 == 0).astype(int), {}, {}),
+    "a rare class of three": (2, np.where(ROWS < 6, 2, ROWS % 2), {}, {}),
+    "groups": (2, ROWS // 8 % 2, {"group": "group"}, {"groups": ROWS % 8}),
+    "times": (5, ROWS / 7, {"time": "day"}, {"times": ROWS // 8}),
+    "more folds than rows": (9, np.arange(8.0), {}, {}),
+    "few rows": (5, np.arange(5.0), {}, {}),
+    "fewer of a class than folds": (5, (ROWS % 60 == 0).astype(int), {}, {}),
+    "fewer groups than folds": (5, ROWS / 7, {"group": "group"}, {"groups": ROWS % 4}),
+    "fewer times than folds": (5, ROWS / 7, {"time": "day"}, {"times": ROWS // 40}),
+    "folds inside of one class": (2, (ROWS >= 20) * (ROWS % 2), {"time": "day"}, {"times": ROWS}),
+    "an outer fold of one class": (5, (ROWS >= 30).astype(int), {"time": "day"}, {"times": ROWS}),
+    "a part without a class": (2, (ROWS >= 40).astype(int), {"time": "day"}, {"times": ROWS}),
+}
+
+
+@pytest.mark.parametrize("name", LITTLE)
+def test_what_an_outer_fold_leaves_too_little_of_is_refused(name) -> None:
+    n_folds, y, columns, keys = LITTLE[name]
+    said = refusal_of(n_folds, 1, y, settings_of(**columns), **keys)
+    check_sentence("refusals/outer folds", name, said)
 
 
 @pytest.mark.parametrize("n_folds", [2, 3, 5])
@@ -111,24 +80,17 @@ def refusal_with(method, n_folds, y, n_seeds=1):
 
 
 @pytest.mark.parametrize(
-    ("method", "n_folds", "y", "message"),
+    ("method", "n_folds", "y"),
     [
-        ("mission", 3, np.arange(8.0),
-         "mission needs at least 3 training rows but an outer fold leaves it 2; give more rows, "
-         "or compare without mission"),
-        ("mutual_information", 3, np.arange(5.0),
-         "mutual_information needs at least 3 training rows but an outer fold leaves it 1; give "
-         "more rows, or compare without mutual_information"),
-        ("dfs", 3, np.arange(12.0),
-         "dfs needs at least 5 training rows but an outer fold leaves it 4; give more rows, or "
-         "compare without dfs"),
-        ({"kind": "pefs", "batch_size": 5}, 3, np.arange(12.0),
-         "batch_size must be at most 4, the number of training rows, but is 5; leave it out, or "
-         "give more rows"),
+        ("mission", 3, np.arange(8.0)),
+        ("mutual_information", 3, np.arange(5.0)),
+        ("dfs", 3, np.arange(12.0)),
+        ({"kind": "pefs", "batch_size": 5}, 3, np.arange(12.0)),
     ],
-)  # fmt: skip
-def test_what_a_method_needs_of_the_training_rows_is_asked_for(method, n_folds, y, message) -> None:
-    assert refusal_with(method, n_folds, y) == message
+)
+def test_what_a_method_needs_of_the_training_rows_is_asked_for(method, n_folds, y) -> None:
+    case = f"{method}, {n_folds} folds, {len(y)} rows"
+    check_sentence("refusals/rows for methods", case, refusal_with(method, n_folds, y))
 
 
 def target_of(kind, n_rows):

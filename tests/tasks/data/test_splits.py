@@ -14,7 +14,6 @@ from chaffinch.tasks.data.splitting.splits import (
     Roles,
     Splits,
     fold_indices,
-    least_members,
     split_rows,
 )
 from chaffinch.tasks.settings.columns import ColumnSettings
@@ -139,20 +138,6 @@ def test_the_seed_decides_and_nothing_else(method):
     assert not np.array_equal(one.test, other.test)
 
 
-@several_parts
-def test_global_random_state_is_neither_read_nor_changed(method):
-    np.random.seed(1)  # noqa: NPY002
-    before = np.random.get_state()[1].copy()  # noqa: NPY002
-    first = split_rows(Roles(np.zeros(50)), settings_of(method=method))
-    after = np.random.get_state()[1]  # noqa: NPY002
-    np.random.seed(2)  # noqa: NPY002
-
-    assert np.array_equal(before, after)
-    again = split_rows(Roles(np.zeros(50)), settings_of(method=method))
-    assert len(first.test)
-    assert np.array_equal(first.test, again.test)
-
-
 @shares_of_each
 @quick
 @given(sizes=st.lists(st.integers(1, 30), min_size=8, max_size=80), seed=st.integers(0, 99))
@@ -217,20 +202,6 @@ def test_later_parts_are_strictly_later(method, shares, times):
     assert len(set(parts[0])) >= 6
 
 
-def test_different_times_are_cut_at_the_shares():
-    splits = split_rows(Roles(np.zeros(200), times=np.arange(200)[::-1]), settings_of())
-
-    assert [len(part) for part in parts_of(splits)] == [90, 60, 20, 30]
-    np.testing.assert_array_equal(splits.test, np.arange(30))
-
-
-def test_times_with_many_rows_each_are_cut_as_near_as_they_come():
-    times = np.repeat(np.arange(10), [30, 1, 1, 1, 1, 1, 5, 30, 10, 20])
-    splits = split_rows(Roles(np.zeros(100), times=times), settings_of())
-
-    assert [len(part) for part in parts_of(splits)] == [40, 30, 10, 20]
-
-
 def test_training_gets_times_for_its_folds_however_many_rows_one_time_has():
     times = np.repeat(np.arange(12), [60] + [1] * 11)
     splits = split_rows(Roles(np.zeros(71), times=times), settings_of())
@@ -239,15 +210,6 @@ def test_training_gets_times_for_its_folds_however_many_rows_one_time_has():
         [0, 1, 2, 3, 4, 5], [6], [7], [8, 9, 10, 11],
     ]  # fmt: skip
     assert len(fold_indices(Roles(np.zeros(65), times=times[splits.train]), settings_of())) == 5
-
-
-def test_members_that_parts_need():
-    assert least_members(settings_of(folds=3)).tolist() == [3, 1, 1, 1]
-    assert least_members(settings_of(folds=3), by_time=True).tolist() == [4, 1, 1, 1]
-    untuned = settings_of(tuning="none")
-    assert least_members(untuned, by_time=True).tolist() == [1, 1, 1, 1]
-    folded = settings_of(tuning="none", method=FOLDED)  # its search has folds
-    assert least_members(folded, 2, by_time=True).tolist() == [6, 1]
 
 
 @pytest.mark.parametrize(
@@ -322,14 +284,6 @@ def test_a_finer_column_is_offered_only_where_rows_would_do():
     assert not _refusal(np.zeros(9), settings_of(time="t"), {"times": np.arange(9)})
 
 
-def test_of_two_classes_none_is_to_be_merged():
-    y, groups = np.repeat([0, 1], [60, 20]), np.arange(80) // 10
-    with pytest.raises(InputError, match=r"in order; name a finer group column, [a-z ]+ groups$"):
-        split_rows(Roles(y, groups=groups), settings_of())
-    with pytest.raises(InputError, match=r"groups, or merge or drop rare classes$"):
-        split_rows(Roles(np.repeat([0, 1, 2], [60, 10, 10]), groups=groups), settings_of())
-
-
 @pytest.mark.parametrize("embargo", [None, 3])
 def test_a_class_that_a_part_of_time_lacks_never_costs_the_order_of_time(embargo):
     y, times = (np.arange(80) < 67) * (np.arange(80) % 2), np.arange(80.0)
@@ -340,11 +294,6 @@ def test_a_class_that_a_part_of_time_lacks_never_costs_the_order_of_time(embargo
     assert "choose other shares" in refused.value.hint
     assert "leave out the earliest or the latest rows" in refused.value.hint
     assert ("shorten the embargo" in refused.value.hint) == (embargo is not None)
-
-
-def test_without_tuning_the_remedy_does_not_speak_of_folds():
-    with pytest.raises(InputError, match=r"^the table has 3 rows but needs 4, 1 in each part; "):
-        split_rows(Roles(np.zeros(3)), settings_of(tuning="none"))
 
 
 @pytest.mark.parametrize("target", ["numbers", "classes"])

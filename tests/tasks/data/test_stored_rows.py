@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chaffinch.errors import InputError, StorageError
@@ -97,6 +97,7 @@ index = st.one_of(
 mask = st.lists(st.booleans(), min_size=5, max_size=5).filter(any).map(np.array)
 
 
+@settings(max_examples=30)
 @given(index=index, mask=st.none() | mask)
 def test_rows_and_features_are_those_in_memory_here_and_once_sent(both, index, mask) -> None:
     stored, held = both()
@@ -107,6 +108,7 @@ def test_rows_and_features_are_those_in_memory_here_and_once_sent(both, index, m
     assert_equal(stored.take(index, mask).take(again), held.take(index, mask).take(again))
 
 
+@settings(max_examples=30)
 @given(index=index, mask=st.none() | mask)
 def test_so_are_those_of_a_wide_table_in_a_file_without_a_name(both, index, mask) -> None:
     stored, held = both()
@@ -134,25 +136,25 @@ def test_row_numbers_without_a_folder_are_sent_as_bits() -> None:
     np.testing.assert_array_equal(cloudpickle.loads(sent).index, np.arange(0, 80_000, 2))
 
 
-@pytest.mark.parametrize(("n_classes", "weighted"), [(0, True), (2, False), (4, True)])
+TARGETS = [(0, True), (2, False), (4, True)]  # the number of classes, and whether with weights
+FITS = [
+    ("lightgbm", {}),
+    ("lightgbm", {"boosting_type": "dart", "max_bin": 15}),
+    ("lightgbm", {"boosting_type": "goss"}),
+    ("lightgbm", {"boosting_type": "rf", "subsample": 0.6, "subsample_freq": 1}),
+    ("lightgbm", {"linear_tree": True}),
+    ("lightgbm", {"extra_trees": True, "colsample_bytree": 0.7}),
+    ("lightgbm", {"subsample_for_bin": 200}),
+    ("lightgbm", {"zero_as_missing": True, "min_data_in_bin": 1}),
+    ("xgboost", {"max_bin": 32}),
+    ("xgboost", {"grow_policy": "lossguide", "max_leaves": 15, "subsample": 0.6}),
+    ("xgboost", {"booster": "dart", "rate_drop": 0.3, "num_parallel_tree": 2}),
+]
+
+
 @pytest.mark.parametrize(
-    ("model", "parameters"),
-    [
-        ("lightgbm", {}),
-        ("lightgbm", {"boosting_type": "dart", "max_bin": 15}),
-        ("lightgbm", {"boosting_type": "goss"}),
-        ("lightgbm", {"boosting_type": "rf", "subsample": 0.6, "subsample_freq": 1}),
-        ("lightgbm", {"linear_tree": True}),
-        ("lightgbm", {"extra_trees": True, "colsample_bytree": 0.7}),
-        ("lightgbm", {"subsample_for_bin": 200}),
-        ("lightgbm", {"zero_as_missing": True, "min_data_in_bin": 1}),
-        ("xgboost", {"max_bin": 32}),
-        (
-            "xgboost",
-            {"grow_policy": "lossguide", "max_leaves": 15, "subsample": 0.6},
-        ),
-        ("xgboost", {"booster": "dart", "rate_drop": 0.3, "num_parallel_tree": 2}),
-    ],
+    ("model", "parameters", "n_classes", "weighted"),
+    [(*fit, *TARGETS[place % 3]) for place, fit in enumerate(FITS)],
 )
 def test_a_model_of_streamed_rows_is_that_of_rows_in_memory_to_the_last_byte(
     tmp_path: Path, model: str, parameters: dict, n_classes: int, weighted: bool

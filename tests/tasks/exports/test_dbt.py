@@ -14,6 +14,7 @@ import yaml
 import chaffinch
 from chaffinch import InputError
 from chaffinch.exports import to_dbt
+from tests.tasks.snapshots import check_sentence
 from tests.tasks.synthetic_runs import causes, run_that_keeps
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -91,16 +92,17 @@ def test_text_of_a_contract_is_no_jinja(unusual, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("names", "said"),
+    "names",
     [
-        *((names, "is no name in dbt") for names in ({"name": "or-ders"}, {"table": "shop.'x'"})),
-        *((names, "is no name in dbt") for names in ({"table": "{{ x }}"}, {"name": ""})),
-        ({"table": "a.b.c"}, r"table must be a model, or a source .* but is 'a.b.c'"),
+        *(names for names in ({"name": "or-ders"}, {"table": "shop.'x'"})),
+        *(names for names in ({"table": "{{ x }}"}, {"name": ""})),
+        {"table": "a.b.c"},
     ],
 )
-def test_other_names_are_refused(names, said, unusual):
-    with pytest.raises(InputError, match=said):
+def test_other_names_are_refused(names, unusual):
+    with pytest.raises(InputError) as refusal:
         to_dbt(unusual, **names)
+    check_sentence("refusals/names for dbt", names, refusal.value)
     with pytest.raises(InputError, match="has no name of a data set; give one, as in --name"):
         to_dbt(unusual.folder / "selection.json")
 

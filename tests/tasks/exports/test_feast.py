@@ -8,6 +8,7 @@ import pytest
 
 from chaffinch import InputError
 from chaffinch.exports import to_feast
+from tests.tasks.snapshots import check_sentence
 from tests.tasks.synthetic_runs import run_that_keeps
 
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -81,20 +82,20 @@ def test_text_of_a_contract_is_no_code(unusual, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("names", "said"),
+    "names",
     [
-        *(({"table": table}, "is no name in Python") for table in ("a-b.c", "a.b-c", "a..b")),
-        *(({"table": table}, "is no name in Python") for table in ("class.b", "a.class", "a.1b")),
-        *(({"table": table}, "is no name in Python") for table in ("a.b\nimport os", "a.", "..b")),
-        ({"table": "a.b", "name": "or-ders"}, "'or-ders_features' is no name in Python"),
-        ({"table": "a.b", "name": "1"}, "is no name in Python"),
-        ({"table": "orders"}, "table must be a feature view with its module, as in features.orde"),
-        ({"table": ""}, "table must be a feature view with its module"),
+        *({"table": table} for table in ("a-b.c", "a.b-c", "a..b")),
+        *({"table": table} for table in ("class.b", "a.class", "a.1b")),
+        *({"table": table} for table in ("a.b\nimport os", "a.", "..b")),
+        {"table": "a.b", "name": "or-ders"},
+        {"table": "a.b", "name": "1"},
+        {"table": "orders"},
+        {"table": ""},
     ],
 )
-def test_other_names_are_refused(names, said, unusual):
-    with pytest.raises(InputError, match=said) as refusal:
+def test_other_names_are_refused(names, unusual):
+    with pytest.raises(InputError) as refusal:
         to_feast(unusual, **names)
-    assert "\n" not in str(refusal.value)
+    check_sentence("refusals/names for feast", repr(names), refusal.value)
     with pytest.raises(InputError, match="has no name of a data set; give one, as in --name"):
         to_feast(unusual.folder / "selection.json", table="features.orders")

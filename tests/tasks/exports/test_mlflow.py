@@ -134,15 +134,6 @@ def test_inside_a_run_of_the_user_it_is_nested(exported):
     assert mlflow.get_run(inner).data.tags["mlflow.parentRunId"] == outer.info.run_id
 
 
-def test_long_settings_are_cut(tmp_path):
-    drop = [f"noise_{i:03}" for i in range(100)]
-    table = causes("x1", "x2").join(pd.DataFrame(1.0, range(600), drop))
-    result = run_of(table, tmp_path, drop=drop)
-    dropped = mlflow.get_run(to_mlflow(result)).data.params["columns.drop"]
-    assert dropped.startswith('["noise_000", "noise_001"')
-    assert len(dropped) == 500
-
-
 def test_a_contract_alone_or_a_result_in_memory_has_no_model(exported):
     for given in (exported.folder / "selection.json", run_of(causes("x1", "x2"), model=LINEAR)):
         with pytest.raises(InputError, match="needs a run in a store"):

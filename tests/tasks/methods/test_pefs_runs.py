@@ -77,11 +77,6 @@ def test_each_penalty_has_as_many_searches_as_seeds_and_each_seed_its_own(found)
     assert (alone.searches[0].probabilities == first).all()
 
 
-def test_the_network_of_each_search_is_measured_on_the_mask_validation_rows(found) -> None:
-    constant = np.var(material_of().rows("mask_validation").y)
-    assert all(0 < one.held_out_loss < constant / 2 for one in searches_of(found[QUICK]).searches)
-
-
 def test_there_is_nothing_to_search_where_all_or_only_those_to_keep_are_asked_for() -> None:
     sized = SIZED.model_copy(update={"n_features": (6, 2)})
     found = searches_of(sized.search(material_of(keep=(1, 4))))
@@ -96,30 +91,6 @@ def test_there_is_nothing_to_search_where_all_or_only_those_to_keep_are_asked_fo
 def test_features_that_are_all_the_same_in_every_row_are_refused() -> None:
     with pytest.raises(InputError, match="no use in any of the 6 features: each is the same in"):
         QUICK.search(material_of(same=range(6)))
-
-
-def test_a_batch_of_more_rows_than_there_are_is_refused() -> None:
-    method = QUICK.model_copy(update={"batch_size": 201})
-    with pytest.raises(ValueError, match="batch_size must be at most 200, the number of training"):
-        method.search(material_of())
-
-
-def test_it_says_what_it_took_for_missing_values_and_where_each_search_ended(caplog) -> None:
-    with caplog.at_level(logging.INFO, logger="chaffinch"):
-        SIZED.search(material_of(missing=True))
-    first, *rest = caplog.messages
-    assert first == "pefs takes the baseline for the missing values of 1 features"
-    assert [said.split(":")[0] for said in rest] == [
-        "pefs, 2 features, seed 0", "pefs, 3 features, seed 0",
-    ]  # fmt: skip
-
-
-def test_it_tells_where_a_search_ended_as_soon_as_it_has(caplog) -> None:
-    said_by_then = []
-    material = material_of(on_progress=lambda *_: said_by_then.append(len(caplog.messages)))
-    with caplog.at_level(logging.INFO, logger="chaffinch"):
-        SWIFT.search(material)
-    assert said_by_then == [1, 2]
 
 
 # What it leaves
@@ -214,17 +185,6 @@ def test_in_a_comparison_it_has_its_own_choice_and_the_sizes_asked_for(tmp_path)
 # What is asked for
 
 
-def test_a_size_that_is_text_is_refused_with_all_that_a_size_may_be() -> None:
-    with pytest.raises(
-        InputError,
-        match="n_features must be a whole number of features, a share below 1, or a list of such, "
-        "but is 'x'",
-    ):
-        Pefs(n_features="x")
-    assert Pefs(n_features=3).n_features == (3,)
-    assert Pefs(n_features=(0.2, 3)).n_features == (0.2, 3)
-
-
 def test_the_same_penalties_in_another_order_are_no_other_settings() -> None:
     assert Pefs(penalties=(0.2, 0.1, 0.2)) == Pefs(penalties=(0.1, 0.2))
     assert Pefs().penalties == (0.01, 0.02, 0.04, 0.08, 0.15)
@@ -271,3 +231,62 @@ def test_the_report_shows_where_each_search_ended_and_how_probable_each_feature_
         "tuning, fitting, the baseline, the probabilities",
         "the losses of the networks; then fitting",
     ]  # fmt: skip
+
+
+OF_SEARCHES = (
+    "A network and the probability", "Each search", "Entropy", "Stability", "Probability",
+    "of the search", "the probabilities", "the losses of the networks", "lowest loss won",
+    "how many features to keep",
+)  # fmt: skip
+
+
+def searched(d, keep=(), **asked):
+    """Return the result of a run on a made-up table of d features."""
+    random = np.random.default_rng(0)
+    X = pd.DataFrame(random.normal(size=(200, d)), columns=list("abcd")[:d])
+    table = X.assign(y=2 * X["a"] + 0.3 * random.normal(size=200))
+    method = Pefs(hidden_layer_sizes=(8,), most_sweeps=1, **asked)
+    return select(table, "y", method=method, keep=keep)
+
+
+@pytest.mark.parametrize(
+    ("d", "asked", "why", "why_one"),
+    [
+        (4, {"n_features": (4,)}, "as many were asked for as there are", "one size was asked for"),
+        (1, {}, "there is one feature, and nothing to choose from", "there was one set alone"),
+        (
+            4,
+            {"n_features": (2, 0.5), "keep": ["b", "c"]},
+            "no more were asked for than are on the keep list",
+            "all sizes asked for led to the same features",
+        ),
+        (
+            4,
+            {"keep": ["a", "b", "c", "d"]},
+            "all features are on the keep list",
+            "there was one set alone",
+        ),
+    ],
+)
+def test_where_nothing_is_searched_nothing_is_told_of_searches(
+    d, asked, why, why_one, tmp_path, caplog
+):
+    with caplog.at_level(logging.INFO, logger="chaffinch"):
+        result = searched(d, **asked)
+    page = Page(result.report(tmp_path / "report.html").read_bytes())
+    assert page.open == []
+    assert f"Nothing was searched, and no network trained: {why}" in page.text
+    assert f"Nothing was to be chosen, as {why_one}." in page.text
+    told = page.text.replace(why, "")
+    assert [said for said in OF_SEARCHES if said in told] == []
+    assert "Searches" not in page.tables
+    assert page.charts in ([], ["Difference"])  # at most the interval
+    assert result.scores is None
+    assert "score" not in result.to_frame()
+    losses = page.tables["Losses of the two final models (squared error)"]
+    assert [row[-1] for row in losses[1:4]] == [
+        "tuning, fitting, the baseline", "fitting alone", "the loss of the one candidate",
+    ]  # fmt: skip
+    of_pefs = [said for said in caplog.messages if said.startswith("pefs, ")]
+    assert of_pefs
+    assert all(said.endswith(": nothing to search, as one set is left") for said in of_pefs)

@@ -92,11 +92,6 @@ def test_what_is_proven_stays_as_it_is_and_so_do_fewer_sets(status) -> None:
     assert [one.quality for one in known[0.1]] == [4, 4]
 
 
-def test_fewer_sets_than_were_asked_for_are_in_no_one_place() -> None:
-    found = {0.1: sets([-4, -4]), 0.2: sets([-1], "infeasible")}
-    assert worths(found) == {0.1: [-4, -4], 0.2: [-1]}
-
-
 def test_sets_of_a_higher_tau_lose_their_proof_and_no_bound_is_below_them() -> None:
     """One by one, what bounds the first set bounds each: it alone differs from the chosen alone."""
     lower = sets([4, 2], bounds=[6, 3], bound=9)

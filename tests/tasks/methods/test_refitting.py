@@ -1,7 +1,5 @@
 """Methods that refit: the rows they look at, who computes, what they leave, and the report."""
 
-import logging
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,17 +11,17 @@ from sklearn.preprocessing import StandardScaler
 
 import chaffinch
 from chaffinch import InputError, ModelSettings
-from chaffinch.methods import ParticleSwarm, Ranking, Rfe, Rfecv, Sequential
+from chaffinch.methods import ParticleSwarm, Ranking, Sequential
 from chaffinch.tasks.settings.method import declared, kinds, method_of
 from chaffinch.tasks.workers.interface import InProcess
 from tests.synthetic import good_table
 from tests.tasks.methods.synthetic_problem import TREES, crossed, problem
 from tests.tasks.pipeline.stages import goes_on_from_what_was_found, stage
 from tests.tasks.reporting.synthetic_report import Page
+from tests.tasks.synthetic_runs import rows_of
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
-FEATURES = ("age", "noise_1", "colour", "noise_2", "income", "noise_3")
 LINEAR = ModelSettings(name="linear", tuning="none")
 SWARM = ParticleSwarm(individuals=4, generations=4)
 
@@ -53,11 +51,7 @@ def prices(seed=0, n=300):
 
 
 def regress(method, store):
-    """Return a run on prices, and its rows with the part of each."""
-    result = chaffinch.select(prices(), "y", method=method, model=LinearRegression(), store=store)
-    dataset = result.contract["dataset"]["hash"][:16]
-    rows = pd.read_parquet(store / "datasets" / dataset / "table.parquet")
-    return result, rows.assign(part=pd.read_parquet(result.folder / "splits.parquet")["part"])
+    return chaffinch.select(prices(), "y", method=method, model=LinearRegression(), store=store)
 
 
 def line():
@@ -69,16 +63,16 @@ def coefficients(pipeline):
 
 
 def test_rfe_fits_the_development_rows_and_no_others(tmp_path) -> None:
-    result, rows = regress("rfe", tmp_path)
-    train = rows[rows["part"].isin(["train", "mask_validation"])]
+    result = regress("rfe", tmp_path)
+    train = rows_of(result, "train", "mask_validation")
     theirs = RFE(line(), n_features_to_select=1, step=1, importance_getter=coefficients)
     ranking = theirs.fit(train[list("abcdef")], train["y"]).ranking_
     assert result.scores == dict(zip("abcdef", (7.0 - ranking).tolist(), strict=True))
 
 
 def test_rfecv_judges_by_folds_of_the_development_rows(tmp_path) -> None:
-    result, rows = regress("rfecv", tmp_path)
-    train = rows[rows["part"].isin(["train", "mask_validation"])]
+    result = regress("rfecv", tmp_path)
+    train = rows_of(result, "train", "mask_validation")
     theirs = RFECV(
         line(), cv=KFold(5, shuffle=True, random_state=0), scoring="neg_mean_squared_error",
         importance_getter=coefficients,
@@ -99,8 +93,9 @@ def test_sequential_fits_the_training_rows_and_judges_on_the_mask_validation_row
     direction, tmp_path
 ) -> None:
     method = Sequential(kind=f"sequential_{direction}", n_features=(3,))
-    result, rows = regress(method, tmp_path)
-    split = [np.flatnonzero(rows["part"] == part).tolist() for part in ("train", "mask_validation")]
+    result = regress(method, tmp_path)
+    rows = rows_of(result)
+    split = [rows_of(result, part).index.tolist() for part in ("train", "mask_validation")]
     theirs = SequentialFeatureSelector(
         line(), n_features_to_select=3, direction=direction, cv=[tuple(split)],
         scoring="neg_mean_squared_error",
@@ -113,8 +108,8 @@ def test_sequential_fits_the_training_rows_and_judges_on_the_mask_validation_row
 
 
 def test_a_swarm_judges_on_the_mask_validation_rows(tmp_path) -> None:
-    result, rows = regress(SWARM, tmp_path)
-    train, held_out = (rows[rows["part"] == part] for part in ("train", "mask_validation"))
+    result = regress(SWARM, tmp_path)
+    train, held_out = (rows_of(result, part) for part in ("train", "mask_validation"))
     for kept, loss in zip(result.path["features"], result.path["loss"], strict=True):
         predicted = line().fit(train[kept], train["y"]).predict(held_out[kept])
         assert loss == pytest.approx(np.mean((predicted - held_out["y"]) ** 2))
@@ -152,19 +147,6 @@ def test_a_loss_that_is_no_number_is_refused_and_never_the_lowest(method, tmp_pa
     refused = "squared_error must be finite but is nan with 2 of 6 features kept; choose another"
     with pytest.raises(InputError, match=refused):
         select(prices(), "y", model=Diverging(), method=method, store=tmp_path)
-
-
-@pytest.mark.parametrize("scale", [1e18, 1e21])
-@pytest.mark.parametrize("method", ["select_from_model", "rfe", "rfecv"])
-def test_importances_of_a_large_target_are_those_of_any_other_or_refused(method, scale) -> None:
-    table = prices().assign(y=lambda table: table["y"] / 20 * scale)
-    gains = ModelSettings(tuning="none", folds=3, parameters={"n_estimators": 20})
-    sizes = {} if method == "rfecv" else {"n_features": 2}
-    if scale == 1e18:
-        assert {"a", "c"} <= set(select(table, "y", model=gains, method=method, **sizes).features)
-        return
-    with pytest.raises(InputError, match="the importances of lightgbm must be finite but one is"):
-        select(table, "y", model=gains, method=method, **sizes)
 
 
 # What they leave
@@ -214,22 +196,6 @@ def test_a_run_is_read_back_and_goes_on_from_what_was_found(name, results) -> No
 
 
 # What is asked for
-
-
-def test_a_larger_step_takes_fewer_fits_and_the_log_says_how_many(caplog) -> None:
-    def fits(method):
-        caplog.clear()
-        with caplog.at_level(logging.INFO, logger="chaffinch"):
-            select(method=method)
-        (said,) = [m for m in caplog.messages if "fits model linear" in m]
-        return said
-
-    assert fits(Rfe(step=0.6)) == "rfe fits model linear 3 times"
-    assert fits(Rfecv(step=0.6)) == "rfecv fits model linear 23 times"
-    assert fits("sequential_forward") == "sequential_forward fits model linear 15 times"
-    assert fits("sequential_backward") == "sequential_backward fits model linear 21 times"
-    assert fits("boruta") == "boruta fits model linear at most 100 times"
-    assert fits(SWARM) == "particle_swarm fits model linear at most 16 times"
 
 
 @pytest.mark.parametrize("name", list(REFITTED))

@@ -148,13 +148,6 @@ def test_a_baseline_of_what_was_not_kept_is_passed_over() -> None:
         assert chaffinch.reselect(before, rows).features == ["x1", "x2"]
 
 
-def test_rows_are_counted_in_the_source_where_columns_are_passed_over(former) -> None:
-    newer = with_roles(1).drop(columns=["junk", "code", "pad"])
-    newer.loc[41, "y"] = np.nan
-    with pytest.raises(InputError, match="missing in 1 of 600 rows, first in row 42: fill or remo"):
-        chaffinch.reselect(former, newer)
-
-
 def in_turn(n=120):
     """Two classes that take turns, day by day."""
     return causes("x1", n=n, day=np.arange(n), w=1.0).assign(y=np.arange(n) % 2)

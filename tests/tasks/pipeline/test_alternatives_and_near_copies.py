@@ -96,11 +96,6 @@ def test_where_all_but_near_copies_are_chosen_there_is_no_other_set():
     assert found.alternatives["missing"]["reason"] == "all_features"
 
 
-def test_without_near_copies_nothing_is_told_of_them():
-    found = select(table(n_copies=0), n_features=2, alternatives=1)
-    assert "near_copies" not in found.alternatives
-
-
 def test_what_stands_for_a_group_is_kept_or_chosen_or_cheap_or_of_the_highest_quality():
     quality = Univariate([1, 2, 3, 4])
     group = [[0, 1, 2, 3]]

@@ -13,7 +13,6 @@ from chaffinch import AlternativeSettings, InputError, ModelSettings
 from chaffinch.flows.cli.output import show
 from chaffinch.tasks.reporting.text import bound_of_share
 from chaffinch.tasks.statistics.size_curve import SizeCurve
-from tests.tasks.reporting.synthetic_report import Page
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 MODEL = ModelSettings(name="linear", tuning="none")
@@ -147,19 +146,6 @@ def test_what_is_selected_and_the_other_alternatives_do_not_depend_on_it(by_fold
     assert "certified" not in plain.alternatives
     assert plain.alternatives["sets"] == by_folds.alternatives["sets"]
     assert plain.features == by_folds.features
-
-
-def test_terminal_and_report_give_sets_bounds_and_the_columns_that_may_be_lost(
-    by_folds, capsys, tmp_path
-) -> None:
-    show(by_folds, as_json=False)
-    shown = " ".join(capsys.readouterr().out.split())
-    assert "Certified: 3 sets, any two with nothing in common (tau 0.7), that" in shown
-    assert "each lose at most 10 %" in shown
-    assert "Each column can be lost" in shown
-    assert "Certified: 3 sets" in repr(by_folds.alternatives)
-    rows = Page(by_folds.report(tmp_path / "report.html").read_bytes()).tables["Certified sets"]
-    assert [row[0] for row in rows[-4:]] == ["all features", "1", "2", "3"]
 
 
 def test_where_nothing_is_shown_the_closest_bound_and_what_would_help_are_given(capsys) -> None:

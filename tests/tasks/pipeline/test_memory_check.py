@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-import sqlalchemy as sa
 
 import chaffinch
 from chaffinch.flows.cli.commands import cli, exit_code
@@ -140,22 +139,6 @@ def test_local_workers_are_as_many_as_cores_and_memory_allow(
 
 
 ROWS = pd.DataFrame({"x": np.random.default_rng(0).normal(size=40_000), "y, z": 'a "b"\nc'})
-
-
-def test_the_shape_of_a_source_is_known_without_its_rows(tmp_path: Path) -> None:
-    ROWS.to_parquet(tmp_path / "x.parquet")
-    (tmp_path / "parts").mkdir()
-    for i in range(3):
-        ROWS.to_parquet(tmp_path / "parts" / f"{i}.parquet")
-    engine = sa.create_engine(f"sqlite:///{tmp_path}/shop.db")
-    ROWS.to_sql("orders", engine, index=False)
-    engine.dispose()
-    assert source_of(tmp_path / "x.parquet").shape() == (40_000, 2)
-    assert source_of(tmp_path / "parts").shape() == (120_000, 2)
-    assert source_of(f"sqlite:///{tmp_path}/shop.db#orders").shape() == (40_000, 2)
-    query = "SELECT x FROM orders"
-    assert source_of(f"sqlite:///{tmp_path}/shop.db#{query}").shape() is None
-    assert source_of(ROWS).shape() == (40_000, 2)
 
 
 @pytest.mark.parametrize("ending", ["csv", "csv.gz"])

@@ -4,28 +4,17 @@ import json
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn import metrics
-from sklearn.preprocessing import label_binarize
 
 import chaffinch
 from chaffinch.flows.cli.output import show
 from chaffinch.tasks.reporting import render_report
-from chaffinch.tasks.reporting.text import numbers_alike
-from chaffinch.tasks.statistics.metrics import METRICS
 from tests.synthetic import good_table
 from tests.tasks.reporting.synthetic_report import Page, numbered, synthetic
-from tests.tasks.synthetic_runs import causes, run_of
+from tests.tasks.synthetic_runs import causes, rows_of, run_of
 
 CAPTION = "Metrics of the test rows"
-
-
-def rows_of_test(result) -> pd.DataFrame:
-    """Return the test rows of a run in a store."""
-    dataset = result.folder.parent.parent / "datasets" / result.contract["dataset"]["hash"][:16]
-    part = pd.read_parquet(result.folder / "splits.parquet")["part"].astype(str)
-    return pd.read_parquet(dataset / "table.parquet")[part == "test"]
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +35,7 @@ def check_selected(result, expected) -> None:
 
 
 def test_a_regression_has_those_of_scikit_learn_with_its_weights(regression) -> None:
-    rows = rows_of_test(regression)
+    rows = rows_of(regression, "test")
     given = rows["y"], regression.model.predict(rows)
     expected = {
         "r2": metrics.r2_score(*given, sample_weight=rows["weight"]),
@@ -63,7 +52,7 @@ def test_a_regression_has_those_of_scikit_learn_with_its_weights(regression) -> 
 
 
 def test_two_classes_have_those_of_scikit_learn(classes) -> None:
-    rows = rows_of_test(classes)
+    rows = rows_of(classes, "test")
     y, label = rows["churned"], classes.model.predict(rows)
     probability = classes.model.predict_proba(rows)
     expected = {
@@ -75,21 +64,6 @@ def test_two_classes_have_those_of_scikit_learn(classes) -> None:
     check_selected(classes, expected)
     assert classes.metrics["roc_auc"]["constant"] == 0.5
     assert classes.class_shares == pytest.approx(y.value_counts(normalize=True).to_dict())
-
-
-def test_of_more_classes_roc_auc_is_the_mean_over_one_against_the_rest(
-    tmp_path, undrawn_here
-) -> None:
-    table = causes("x1", "x2")
-    table["y"] = pd.qcut(table["y"], 3, labels=["low", "middle", "high"]).astype(str)
-    result = run_of(table, tmp_path)
-    rows = rows_of_test(result)
-    names = result.contract["target"]["classes"]
-    own = metrics.roc_auc_score(
-        label_binarize(rows["y"], classes=names), result.model.predict_proba(rows), average="macro"
-    )
-    assert result.metrics["roc_auc"]["selected"] == pytest.approx(own)
-    assert list(result.class_shares) == names
 
 
 def test_another_loss_has_the_same_metrics(regression) -> None:
@@ -112,28 +86,6 @@ def test_they_are_in_the_contract_in_metrics_json_and_in_json_on_the_terminal(
     again = chaffinch.load_run(classes.run, store=classes.folder.parent.parent)
     assert (again.metrics, again.class_shares) == (classes.metrics, classes.class_shares)
     assert f"metrics={{'accuracy': {classes.metrics['accuracy']['selected']:.4g}" in repr(again)
-
-
-def test_terminal_and_report_show_them_below_the_losses(classes, tmp_path, capsys) -> None:
-    show(classes, as_json=False)
-    lines = capsys.readouterr().out.splitlines()
-    page = Page(classes.report(tmp_path / "report.html").read_bytes())
-    assert page.text.index("Losses of the two") < page.text.index(CAPTION)
-    headings, *rows = page.tables[CAPTION]
-    assert headings[1:] == ["All features", "Selected", "Constant", "Selected less all"]
-    assert [row[0] for row in rows] == [METRICS[name] for name in classes.metrics]
-    for (name, *cells), found in zip(rows, classes.metrics.values(), strict=True):
-        values = [found[key] for key in ("all_features", "selected", "constant")]
-        assert cells[:3] == numbers_alike(*values)
-        (line,) = (line for line in lines if line.startswith(f"│ {name} "))
-        assert [cell.strip() for cell in line.strip("│").split("│")] == [name, *cells]
-    last = {row[0]: row[-1] for row in rows}
-    assert last["Accuracy"] == f"{classes.metrics['accuracy']['difference']:+.4g}"
-    assert last["Log loss"] == f"{classes.metrics['log_loss']['difference_percent']:+.4g} %"
-    no, yes = classes.class_shares.values()
-    shares = f"Classes of the test rows: no ({100 * no:.4g} %), yes ({100 * yes:.4g} %)."
-    assert shares in lines
-    assert shares in page.text
 
 
 def test_a_contract_of_an_earlier_release_has_none(classes, tmp_path, capsys) -> None:

@@ -11,7 +11,6 @@ import chaffinch
 from chaffinch import InputError
 from chaffinch.tasks.pipeline.progress import STEPS, RunProgress
 from chaffinch.tasks.pipeline.progress.display import ProgressLines, shown
-from chaffinch.tasks.settings.stage_titles import TITLES
 from tests.contracts.test_warnings import leaking_table
 
 LINEAR = chaffinch.ModelSettings(name="linear", tuning="none")
@@ -37,10 +36,6 @@ def test_a_stage_has_its_title_and_the_seconds_that_it_recorded(night):
     night.seconds = 5
     night.progress.end("split", 2.34)
     assert night.lines == ["3/9 split the rows", "3/9 split the rows: done after 2.3 s"]
-
-
-def test_every_stage_of_a_run_has_a_title():
-    assert set(STEPS) <= set(TITLES)
 
 
 def test_the_longer_a_stage_takes_the_more_seldom_it_says_where_it_is(night):

@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
 
-from chaffinch.errors import InputError
 from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources import source_of
@@ -240,16 +239,6 @@ def test_a_check_leaves_only_what_the_run_finds_done(folder, tmp_path) -> None:
     before = manifests(tmp_path)
     run(folder / "wine.csv", tmp_path)
     assert manifests(tmp_path)["describe"] == before["describe"]
-
-
-def test_a_refused_table_leaves_no_run(folder, tmp_path) -> None:
-    with pytest.raises(InputError, match="target 'nothing' is no column"):
-        check(
-            source_of(folder / "wine.csv"),
-            SelectionSettings(target="nothing"),
-            ExecutionSettings(store=tmp_path, cluster="none"),
-        )
-    assert Store.find(tmp_path).runs() == []
 
 
 @pytest.mark.parametrize("method", ["gbmo", {"kind": "auto", "validation": "holdout"}])

@@ -159,15 +159,6 @@ def test_a_job_reads_the_contract_in_use_also_where_its_run_was_removed(runs, st
         chaffinch.load_run("orders", store=store)
 
 
-def test_a_job_reads_no_contract_in_use_that_was_changed(runs, store):
-    first, _, _ = runs
-    chaffinch.promote(first.run, store=store)
-    (store / "promotions" / "contracts" / contract_of(store)).write_bytes(b"{}")
-    with pytest.raises(StorageError, match="has changed since it was promoted"):
-        chaffinch.load_contract("orders", store=store)
-    assert chaffinch.load_contract(first.run, store=store) == first.contract
-
-
 def test_over_a_damaged_contract_the_ones_before_say_what_the_target_is(runs, of_classes, store):
     first, second, _ = runs
     for run in (first, second):
@@ -280,8 +271,3 @@ def test_by_the_gate_another_task_is_for_a_person(runs, of_classes, store):
     assert asked.promotion is None
     assert "is a regression of 'y' but this run a classification" in asked.needs_decision
     assert open_need(of_classes, store) == asked.needs_decision
-
-
-def test_the_gate_refuses_what_is_no_name(runs, store):
-    with pytest.raises(InputError, match="a name must be 1"):
-        chaffinch.promote_by_gate(runs[0].run, "a b", store=store)

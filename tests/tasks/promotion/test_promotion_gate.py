@@ -9,6 +9,7 @@ from chaffinch.storage.runs.promotions import Promotion
 from chaffinch.tasks.promotion.difference import Difference, LossDifference
 from chaffinch.tasks.promotion.gate import decide
 from chaffinch.tasks.statistics.drift import FeatureDrift
+from tests.tasks.snapshots import check_snapshot
 
 LAST = Promotion("former", "0" * 64, "2026-08-01T00:00:00+00:00", "by hand", "")
 LOSS = LossDifference(
@@ -59,90 +60,70 @@ EMPTIED = FeatureDrift("c", "Kolmogorov-Smirnov", 0.1, 0.02, 0.95, 980, 50)
 
 BETTER, AS_GOOD, WORSE, OPEN = "better", "as good with fewer columns", "worse", "cannot tell"
 TABLE = [
-    # what the loss does, and how the sets differ             -> what happens, and why
-    (with_interval(-0.3, -0.1, BETTER), "promote",
-     "its loss is lower: difference -0.2, 95% interval [-0.3, -0.1]."),
-    (with_interval(-0.3, -0.1, BETTER, **LARGER), "promote", "its loss is lower"),
-    (with_interval(-0.3, -0.1, OPEN), "keep", "nothing shows that the new set beats a constant"),
-    (with_interval(-0.3, 0.0, OPEN), "keep", "nothing shows that the new set is better: diff"),
-    (with_interval(0.1, 0.3, WORSE), "keep", "the new set's loss is higher"),
-    (with_interval(0.01, 0.05, WORSE, **SMALLER), "keep", "the new set's loss is higher"),
+    # what the loss does, and how the sets differ             -> what happens
+    (with_interval(-0.3, -0.1, BETTER), "promote"),
+    (with_interval(-0.3, -0.1, BETTER, **LARGER), "promote"),
+    (with_interval(-0.3, -0.1, OPEN), "keep"),
+    (with_interval(-0.3, 0.0, OPEN), "keep"),
+    (with_interval(0.1, 0.3, WORSE), "keep"),
+    (with_interval(0.01, 0.05, WORSE, **SMALLER), "keep"),
     # fewer features that lose no more than is tolerated
-    (with_interval(-0.3, 0.09, AS_GOOD, **SMALLER), "keep",
-     "the new set is as good with fewer columns, but only a better one is promoted without a "
-     "person: difference -0.105, 95% interval [-0.3, +0.09]; it loses at most 1.8% of what the "
-     "promoted set explains beyond a constant, with 95% confidence; 2% is tolerated."),
-    (with_interval(-0.3, 0.11, OPEN, **SMALLER), "keep", "nothing shows that the new set, though"),
-    (with_interval(-0.3, 0.1, OPEN, **LARGER), "keep", "nothing shows that the new set is better"),
+    (with_interval(-0.3, 0.09, AS_GOOD, **SMALLER), "keep"),
+    (with_interval(-0.3, 0.11, OPEN, **SMALLER), "keep"),
+    (with_interval(-0.3, 0.1, OPEN, **LARGER), "keep"),
     # worth it, but not harmless
-    (with_interval(-0.3, -0.1, BETTER, share_changed=0.3), "promote", "its loss is lower"),
-    (with_interval(-0.3, -0.1, BETTER, share_changed=0.31), "wait",
-     "31 % of the features change, of 30 %"),
-    (with_interval(-0.3, -0.1, BETTER, leaks=("b",)), "wait",
-     "'b' alone predicts the target, and may"),
-    (replace(ONE_CHANGED, loss=replace(LOSS, halved_by={"b": 0.912})), "wait",
-     "a new column takes away more than half of the former set's error, and may not be known "
-     "before the target is: 'b' (91 %)."),
-    (with_interval(-0.3, -0.1, BETTER, **{**SMALLER, "share_changed": 0.4}), "wait",
-     "40 % of the features change, of 30 % that may; else it would pass: its loss is lower"),
+    (with_interval(-0.3, -0.1, BETTER, share_changed=0.3), "promote"),
+    (with_interval(-0.3, -0.1, BETTER, share_changed=0.31), "wait"),
+    (with_interval(-0.3, -0.1, BETTER, leaks=("b",)), "wait"),
+    (replace(ONE_CHANGED, loss=replace(LOSS, halved_by={"b": 0.912})), "wait"),
+    (with_interval(-0.3, -0.1, BETTER, **{**SMALLER, "share_changed": 0.4}), "wait"),
     # not worth it, harmless or not: nobody is asked
-    (with_interval(-0.3, 0.1, OPEN, share_changed=0.9), "keep",
-     "nothing shows that the new set is bet"),
-    (with_interval(0.1, 0.3, WORSE, leaks=("b",)), "keep", "the new set's loss is higher"),
+    (with_interval(-0.3, 0.1, OPEN, share_changed=0.9), "keep"),
+    (with_interval(0.1, 0.3, WORSE, leaks=("b",)), "keep"),
     # nothing to decide, or nothing to decide by
-    (replace(ONE_CHANGED, **NONE_CHANGED), "keep", "the run keeps the same features."),
-    (replace(ONE_CHANGED, **NONE_CHANGED, leaks=("c",)), "keep", "the run keeps the same features"),
-    (replace(ONE_CHANGED, **NONE_CHANGED, leaks=("c", "d"), new_leaks=("d",)), "wait",
-     "'d' alone predicts the target, and may not be known before it is; on the promoted rows"),
-    (with_interval(0.1, 0.3, WORSE, leaks=("d",), new_leaks=("d",)), "wait", "'d' alone predicts"),
-    (with_interval(0.1, 0.3, WORSE, leaks=("b",), new_leaks=("b",)), "keep", "the new set's loss"),
-    (replace(ONE_CHANGED, gone={"a": "constant"}), "wait", "features of the promoted set are gone"),
-    (replace(ONE_CHANGED, target_change="has other classes (new: 'b')"), "wait",
-     "the target has other classes (new: 'b')."),
-    (replace(ONE_CHANGED, **NONE_CHANGED, target_change="has other classes (new: 'b')"), "wait",
-     "the target has other classes (new: 'b')."),
-    (replace(ONE_CHANGED, **NONE_CHANGED, gone={"c": "was a number, is a category now"}), "wait",
-     "features of the promoted set are gone from the newer rows: 'c' (was a number, is a category"),
+    (replace(ONE_CHANGED, **NONE_CHANGED), "keep"),
+    (replace(ONE_CHANGED, **NONE_CHANGED, leaks=("c",)), "keep"),
+    (replace(ONE_CHANGED, **NONE_CHANGED, leaks=("c", "d"), new_leaks=("d",)), "wait"),
+    (with_interval(0.1, 0.3, WORSE, leaks=("d",), new_leaks=("d",)), "wait"),
+    (with_interval(0.1, 0.3, WORSE, leaks=("b",), new_leaks=("b",)), "keep"),
+    (replace(ONE_CHANGED, gone={"a": "constant"}), "wait"),
+    (replace(ONE_CHANGED, target_change="has other classes (new: 'b')"), "wait"),
+    (replace(ONE_CHANGED, **NONE_CHANGED, target_change="has other classes (new: 'b')"), "wait"),
+    (replace(ONE_CHANGED, **NONE_CHANGED, gone={"c": "was a number, is a category now"}), "wait"),
     # less than a tenth of the values is left
-    (replace(ONE_CHANGED, **NONE_CHANGED, drift=(EMPTIED,)), "wait",
-     "columns of the promoted contract have lost most of their values: 'c' (95% missing, was 2%)."),
-    (with_interval(-0.3, -0.1, BETTER, drift=(EMPTIED,)), "wait", "columns of the promoted"),
-    (with_interval(-0.3, -0.1, BETTER, drift=(replace(EMPTIED, feature="b"),)), "promote", "its"),
-    (with_interval(-0.3, -0.1, BETTER, drift=(replace(EMPTIED, missing_after=0.9),)), "promote",
-     "its loss is lower"),
+    (replace(ONE_CHANGED, **NONE_CHANGED, drift=(EMPTIED,)), "wait"),
+    (with_interval(-0.3, -0.1, BETTER, drift=(EMPTIED,)), "wait"),
+    (with_interval(-0.3, -0.1, BETTER, drift=(replace(EMPTIED, feature="b"),)), "promote"),
+    (with_interval(-0.3, -0.1, BETTER, drift=(replace(EMPTIED, missing_after=0.9),)), "promote"),
     # of 20 rows one value more or less is chance
-    (with_interval(-0.3, -0.1, BETTER, drift=(replace(EMPTIED, values_after=1),)), "promote", ""),
+    (with_interval(-0.3, -0.1, BETTER, drift=(replace(EMPTIED, values_after=1),)), "promote"),
     # 30 times as large or more: perhaps another unit, whatever the loss does
-    (with_interval(-0.3, -0.1, BETTER, drift=(RESCALED,)), "wait",
-     "columns of the promoted contract have another scale, perhaps another unit: 'c' (reaches to "
-     "150, was 1.5, by the 5 and 95 % quantiles)"),
-    (replace(ONE_CHANGED, **NONE_CHANGED, drift=(RESCALED,)), "wait", "columns of the promoted"),
-    (with_interval(-0.3, -0.1, BETTER, drift=(replace(RESCALED, feature="b"),)), "promote", "its"),
-    (with_interval(-0.3, -0.1, BETTER, drift=(replace(RESCALED, reach_after=44),)), "promote", ""),
+    (with_interval(-0.3, -0.1, BETTER, drift=(RESCALED,)), "wait"),
+    (replace(ONE_CHANGED, **NONE_CHANGED, drift=(RESCALED,)), "wait"),
+    (with_interval(-0.3, -0.1, BETTER, drift=(replace(RESCALED, feature="b"),)), "promote"),
+    (with_interval(-0.3, -0.1, BETTER, drift=(replace(RESCALED, reach_after=44),)), "promote"),
     # a quarter of the values or more are in categories not seen before
-    (replace(ONE_CHANGED, **NONE_CHANGED, drift=(UNSEEN,)), "wait",
-     "columns of the promoted contract have categories that it does not know: 'c' (25% of its"),
-    (with_interval(-0.3, -0.1, BETTER, drift=(replace(UNSEEN, unseen_after=0.24),)), "promote", ""),
+    (replace(ONE_CHANGED, **NONE_CHANGED, drift=(UNSEEN,)), "wait"),
+    (with_interval(-0.3, -0.1, BETTER, drift=(replace(UNSEEN, unseen_after=0.24),)), "promote"),
     # less than half as much is explained, surely: of the worse end of both intervals
-    (replace(ONE_CHANGED, **NONE_CHANGED, explained=((0.5, 0.6), (0.1, 0.24))), "wait",
-     "the model explains at most 24 % of a constant's loss, where the promoted one explained at "
-     "least 50 %."),
-    (with_interval(-0.3, -0.1, BETTER, explained=((0.5, 0.6), (-0.2, -0.1))), "wait",
-     "the model explains at most 0 % of a constant's loss"),
-    (with_interval(-0.3, -0.1, BETTER, explained=((0.5, 0.6), (0.1, 0.25))), "promote", "its loss"),
-    (with_interval(-0.3, -0.1, BETTER, explained=((0.0, 0.6), (-0.4, -0.2))), "promote", "its"),
-    (replace(ONE_CHANGED, loss=replace(LOSS, units=19)), "wait", "At least 20 rows, groups"),
-    (replace(ONE_CHANGED, loss=replace(LOSS, units=20)), "promote", "its loss is lower"),
-    (replace(ONE_CHANGED, loss=None, why_no_loss="no table"), "wait",
-     "the loss cannot be compared: no table."),
+    (replace(ONE_CHANGED, **NONE_CHANGED, explained=((0.5, 0.6), (0.1, 0.24))), "wait"),
+    (with_interval(-0.3, -0.1, BETTER, explained=((0.5, 0.6), (-0.2, -0.1))), "wait"),
+    (with_interval(-0.3, -0.1, BETTER, explained=((0.5, 0.6), (0.1, 0.25))), "promote"),
+    (with_interval(-0.3, -0.1, BETTER, explained=((0.0, 0.6), (-0.4, -0.2))), "promote"),
+    (replace(ONE_CHANGED, loss=replace(LOSS, units=19)), "wait"),
+    (replace(ONE_CHANGED, loss=replace(LOSS, units=20)), "promote"),
+    (replace(ONE_CHANGED, loss=None, why_no_loss="no table"), "wait"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("difference", "outcome", "reason"), TABLE)
-def test_the_truth_table(difference, outcome, reason):
-    decision = decide(difference, LAST, PromotionSettings())
-    assert (decision.outcome, decision.reason[: len(reason)]) == (outcome, reason)
-    assert decision.reason.endswith(".")
+@pytest.mark.parametrize(("difference", "outcome"), TABLE)
+def test_the_truth_table(difference, outcome):
+    assert decide(difference, LAST, PromotionSettings()).outcome == outcome
+
+
+def test_every_decision_has_its_reason():
+    decisions = [decide(difference, LAST, PromotionSettings()) for difference, _ in TABLE]
+    check_snapshot("promotion gate", (f"{one.outcome}: {one.reason}" for one in decisions))
 
 
 def test_the_first_contract_and_one_that_cannot_be_read_are_for_a_person():

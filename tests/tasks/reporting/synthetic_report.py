@@ -21,6 +21,7 @@ ENDS = {
 OF_THE_FINAL_MODEL = {"Rise", "True", "ROC", "Calibration:", "Confusion"}
 COUNTS = (1, 10, 100, 1000, 10000, 20000, 3000, 300, 30, 3, 0, 1)  # of rows, by value
 VOID = {"meta", "link", "br", "hr", "img", "input"}
+INLINE = {"a", "b", "code", "em", "span", "strong", "small", "abbr"}
 
 
 def synthetic(
@@ -204,12 +205,19 @@ class Page(HTMLParser):
         self.headings: list[str] = []
         self.tables: dict[str, list[list[str]]] = {}
         self.open: list[str] = []
+        self.flow: list[str] = []
         self.feed(page.decode())
         self.close()
 
     @property
     def text(self) -> str:
         return re.sub(r"\s+", " ", " ".join(self.texts))
+
+    @property
+    def lines(self) -> list[str]:
+        """What is read on the page, a line for each paragraph, row and chart, by its label."""
+        lines = (re.sub(r"\s+", " ", line).strip() for line in "".join(self.flow).split("\0"))
+        return [line for line in lines if line]
 
     def of(self, tag: str) -> list[dict[str, str | None]]:
         return [attributes for name, attributes in self.elements if name == tag]
@@ -230,6 +238,12 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, dict(attrs)))
+        if tag in {"th", "td"}:
+            self.flow.append(" | ")
+        elif tag == "svg" and dict(attrs).get("class") not in ("bars", "beside"):
+            self.flow.append(f"\0[{dict(attrs)['aria-label']}]\0")
+        elif tag not in INLINE and "svg" not in self.open:
+            self.flow.append("\0")
         if tag not in VOID:
             self.open.append(tag)
         if tag == "caption":
@@ -249,6 +263,8 @@ class Page(HTMLParser):
         if {"style", "script"} & {*self.open[-1:]}:
             return
         self.texts.append(data)
+        if "svg" not in self.open:
+            self.flow.append(data)
         if self.open and self.open[-1] == "h2":
             self.headings.append(data.strip())
         if self.open and self.open[-1] == "caption":

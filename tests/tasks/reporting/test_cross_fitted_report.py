@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
-import pandas as pd
 import pytest
 
 import chaffinch
@@ -15,23 +13,14 @@ from chaffinch.tasks.reporting.charts import elimination_chart
 from chaffinch.tasks.reporting.search import sizes_of_the_curve
 from chaffinch.tasks.reporting.text import NOTHING, stability_in_words
 from tests.tasks.methods.test_auto import table_of
-from tests.tasks.reporting.synthetic_report import Page, numbered, synthetic, with_contract
+from tests.tasks.reporting.synthetic_report import Page
 
 LINEAR = ModelSettings(name="linear", tuning="none")
-SECTION = "How the number of features was chosen"
-LITTLE = "The folds agree little: other rows would have led to another set."
-LOSSES = "Losses of the final models and those of the folds (squared error)"
 
 
 @pytest.fixture(scope="module")
 def result() -> chaffinch.SelectionResult:
     return chaffinch.select(table_of(), "y", model=LINEAR)
-
-
-@pytest.fixture(scope="module")
-def held_out() -> chaffinch.SelectionResult:
-    method = {"kind": "auto", "validation": "holdout"}
-    return chaffinch.select(table_of(), "y", model=LINEAR, method=method)
 
 
 def page_of(result, folder) -> Page:
@@ -41,34 +30,6 @@ def page_of(result, folder) -> Page:
 @pytest.fixture(scope="module")
 def page(result, tmp_path_factory) -> Page:
     return page_of(result, tmp_path_factory.mktemp("folds"))
-
-
-@pytest.fixture(scope="module")
-def page_with_test(held_out, tmp_path_factory) -> Page:
-    return page_of(held_out, tmp_path_factory.mktemp("holdout"))
-
-
-def test_the_reader_meets_the_choice_of_the_number_once_and_no_candidates(
-    page, page_with_test
-) -> None:
-    for one in (page, page_with_test):
-        assert one.open == []
-        assert one.headings[2:7] == [
-            *("Features", "Importance of the kept features", "Features that stand for others"),
-            *(SECTION, "Losses"),
-        ]
-        assert "How the size was chosen" not in one.headings
-        assert "Candidate sizes" not in one.tables
-        drawn = [str(one["aria-label"]).partition(" ")[0] for one in one.figures]
-        assert drawn == ["Difference", "Rise", "Trade-off", "True"]
-
-
-def test_where_test_rows_judge_the_verdict_is_not_that_of_the_folds(tmp_path) -> None:
-    table = table_of()
-    table = table.assign(day=range(len(table)))
-    page = page_of(chaffinch.select(table, "y", model=LINEAR, time="day"), tmp_path)
-    assert "The verdict is of the test rows, which took no part in the choice" in page.text
-    assert "folds’ own choices" not in page.text
 
 
 def test_the_curve_shows_all_sizes_and_marks_the_chosen_one(page, result) -> None:
@@ -90,15 +51,6 @@ def test_the_curve_shows_all_sizes_and_marks_the_chosen_one(page, result) -> Non
     curve = page.figures[2]["aria-label"]
     assert curve.startswith("Trade-off curve: squared error, held-out rows against the number")
     assert f"{len(result.features)} were chosen" in curve
-
-
-def test_a_number_that_was_asked_for_was_chosen_by_no_rule(tmp_path) -> None:
-    method = {"kind": "auto", "n_features": 2, "exactly": True}
-    result = chaffinch.select(table_of(), "y", model=LINEAR, method=method)
-    text = page_of(result, tmp_path).text
-    assert "Exactly 2 were asked for." in text
-    assert "A size passes" not in text
-    assert "folds chose" not in text
 
 
 def test_a_number_that_loses_nothing_is_within_the_tolerance() -> None:
@@ -149,43 +101,6 @@ def test_each_feature_comes_with_the_folds_that_keep_it(page, result) -> None:
     assert shown["a"] == "5 of 5"
 
 
-def test_without_a_test_part_no_note_speaks_of_one(page) -> None:
-    rows = {row[0]: row for row in page.tables[LOSSES][1:]}
-    assert set(rows) == {"train", "out-of-fold"}
-    assert rows["out-of-fold"][-1] == "the verdict; each row judges a choice made without it"
-    assert "test part" not in page.text
-    assert "mask-validation" not in page.text
-    assert "Out-of-fold losses are of models that had not seen the row" in page.text
-    assert "fitted on all rows, so their losses on the train part flatter them" in page.text
-
-
-def test_with_a_test_part_it_judges_and_no_fold_chose_alone(
-    page_with_test, held_out, capsys
-) -> None:
-    assert held_out.stability is None
-    rows = page_with_test.tables["Losses of the two final models (squared error)"][1:]
-    assert [row[0] for row in rows] == ["train", "test"]
-    assert "The test part was read once" in page_with_test.text
-    assert "Both final models were fitted on all other rows" in page_with_test.text
-    assert "One fold of the training rows was held out." in page_with_test.text
-    show(held_out, as_json=False)
-    for shown in (page_with_test.text, capsys.readouterr().out):
-        assert "Stability" not in shown
-        assert "folds chose" not in shown
-    kept = page_with_test.tables[f"Kept features ({len(held_out.features)})"]
-    headings = ["Feature", "Why", "Price", "Rank", "Association", "Values", "Type"]
-    assert kept[0] == [*headings, "Missing", "Baseline"]
-
-
-def test_stages_have_the_titles_that_progress_has(page) -> None:
-    stages = [row[0] for row in page.tables["Seconds per stage"][1:]]
-    assert stages == [
-        *("check the columns", "split the rows", "tune and train the model"),
-        *("search for features", "choose the features", "retrain the model"),
-        *("evaluate the selection", "all of these"),
-    ]
-
-
 def test_the_terminal_shows_verdict_features_metrics_and_stability_first(result, capsys) -> None:
     show(result, as_json=False)
     lines = capsys.readouterr().out.splitlines()
@@ -197,26 +112,3 @@ def test_the_terminal_shows_verdict_features_metrics_and_stability_first(result,
     (metrics,) = [place for place, line in enumerate(lines) if "metric, out-of-fold" in line]
     (losses,) = [place for place, line in enumerate(lines) if "squared error, all 8" in line]
     assert metrics < at < losses
-
-
-def test_copies_of_noise_are_kept_by_chance_and_the_report_says_so(tmp_path) -> None:
-    indices = []
-    for seed in range(3):
-        random = np.random.default_rng(seed)
-        X = np.repeat(random.normal(size=(80, 6)), 4, axis=1)
-        X += 0.1 * random.normal(size=X.shape)
-        table = pd.DataFrame(X, columns=[f"x{j}" for j in range(24)])
-        noise = table.assign(y=random.normal(size=80))
-        result = chaffinch.select(noise, "y", model=LINEAR, n_features=6)
-        said = str(stability_in_words(result.contract))
-        assert (LITTLE in said) == (result.stability["index"] < 0.4)
-        indices.append(result.stability["index"])
-    assert np.mean(indices) < 0.4
-    assert said in page_of(result, tmp_path).text
-
-
-def test_an_index_that_is_not_defined_is_not_shown() -> None:
-    content = synthetic(numbered(4), 2)
-    assert stability_in_words(content.contract) is None
-    found = {"index": None, "n_folds": 5, "share_of_folds": {"a": 1.0}}
-    assert stability_in_words(with_contract(content, stability=found).contract) is None

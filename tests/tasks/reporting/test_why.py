@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,6 +28,7 @@ from tests.tasks.reporting.synthetic_report import (
     synthetic,
     with_contract,
 )
+from tests.tasks.snapshots import check_snapshot
 
 LINEAR = ModelSettings(name="linear", tuning="none")
 pytestmark = pytest.mark.usefixtures("undrawn")
@@ -161,64 +163,39 @@ def test_a_column_that_is_not_there_is_refused_with_the_nearest(result) -> None:
     assert "there is no column 'strange'; nearest: " in str(error)
 
 
-def said(content: ReportContent) -> dict[str, str]:
-    return {column.column: column.why for column in columns_of(content)}
+def with_settings(content: ReportContent, **settings: Any) -> ReportContent:
+    return with_contract(content, settings={**content.contract.settings, **settings})
 
 
-def test_a_search_by_steps_says_at_which_step_and_at_what_loss() -> None:
-    why = said(synthetic(numbered(6), 2))
-    assert why["feature 0"] == (
-        "It was masked at step 1 of the search, as what cost least: the loss was then 0.28."
-    )
-    assert why["feature 5"] == "Rank 1 of 6; the first 2 are kept."
-    assert why["customer_id"] == (
-        "Left out before the search: identifier: every value is different."
-    )
+def without_steps(content: ReportContent, *, but: str = "") -> ReportContent:
+    """Return the content with no step of any feature, or of that one alone."""
+    entries = {
+        key: [
+            {**entry, "step": entry.get("step") if entry["name"] == but else None}
+            for entry in content.contract.to_dict()[key]
+        ]
+        for key in ("features", "dropped")
+    }
+    return with_contract(content, **entries)
 
 
-def test_a_ranking_says_the_place_by_score_and_a_whole_set_says_that() -> None:
-    why = said(ranked(synthetic(numbered(6), 2)))
-    assert why["feature 1"] == "Rank 5 of 6 by score; the first 2 are kept."
-    settings = ranked(synthetic(numbered(6), 2)).contract.settings
-    settings = {**settings, "method": {**settings["method"], "min_score": 105}}
-    why = said(with_contract(ranked(synthetic(numbered(6), 2)), settings=settings))
-    least = "Rank 5 of 6 by score, 101.5, of which 105 is the least to keep; the first 2 are kept."
-    assert why["feature 1"] == least
-    content = replace(synthetic(numbered(6), 2), path=[], masks=[(1, 2, 0.5)])
-    unordered = {"features": [], "dropped": []}
-    for key in unordered:
-        entries = content.contract.to_dict()[key]
-        unordered[key] = [{k: v for k, v in entry.items() if k != "step"} for entry in entries]
-    why = columns_of(with_contract(content, **unordered))
-    assert why[0].why == "It is in the set of 2 features that gbmo chose."
-    assert why[2].why == "It is not in the set of 2 features that gbmo chose."
-    assert {column.rank for column in why} == {None}
-
-
-def test_what_outlasts_the_search_and_what_all_keep() -> None:
-    content = synthetic(numbered(4), 4)
-    assert said(content)["feature 3"] == "Rank 1 of 4; all are kept."
-    assert said(content)["feature 1"] == (
-        "All are kept; without it and those that left before it, the loss was 0.55, and 0.1302 "
-        "with all."
-    )
-    features = content.contract.to_dict()["features"]
-    lasting = [{**f, "step": f["step"] if f["name"] == "feature 0" else None} for f in features]
-    why = said(with_contract(content, features=lasting))
-    assert why["feature 1"] == "The search ended before it left."
-
-
-def test_groups_that_leave_first_say_why() -> None:
-    content = replace(
+SIX, FOUR = synthetic(numbered(6), 2), synthetic(numbered(4), 4)
+LOWEST = {**ranked(SIX).contract.settings["method"], "min_score": 105}
+REASONS = {
+    "a search by steps": SIX,
+    "a ranking": ranked(SIX),
+    "a lowest score": with_settings(ranked(SIX), method=LOWEST),
+    "a whole set": without_steps(replace(SIX, path=[], masks=[(1, 2, 0.5)])),
+    "all kept": FOUR,
+    "some outlast the search": without_steps(FOUR, but="feature 0"),
+    "constraints": with_settings(SIX, constraints={"groups": [], "budget": 3.0}),
+    "groups that leave first": replace(
         synthetic(numbered(8), 2, method="auto"),
         left_first={"of_no_use": 1, "near_copies": 2, "nothing_off": 1},
         near_copies=[["feature 1", "feature 2", "feature 4"]],
-    )
-    why = said(content)
-    assert why["feature 0"].startswith("Of no use on held-out rows: ")
-    assert why["feature 1"] == "Near copy of 'feature 2' and 'feature 4', dropped as well."
-    assert why["feature 3"] == "By its attribution, it takes nothing off the loss of held-out rows."
-    assert why["feature 4"].startswith("It was masked at step 5")
+    ),
+    "stand-ins and prices": explained(SIX),
+}
 
 
 def test_near_copies_are_a_group_of_the_kept_one_or_else_of_the_best() -> None:
@@ -230,11 +207,14 @@ def test_near_copies_are_a_group_of_the_kept_one_or_else_of_the_best() -> None:
     }
 
 
-def test_a_dropped_feature_names_the_kept_one_that_is_associated_with_it() -> None:
-    why = {c.column: c for c in columns_of(explained(synthetic(numbered(6), 2)))}
-    like = "; 'feature 5', which is kept, is like it (association 0.90)."
-    assert why["feature 0"].why.endswith(like)
-    assert why["feature 5"].price_in_words == "Without it the loss changes by +0.5 [+0.25, +1]."
+def test_the_reason_of_every_column_in_words() -> None:
+    lines = []
+    for name, content in REASONS.items():
+        lines += [f"# {name}"] + [
+            f"{one.column}, rank {one.rank}: {one.why} {one.price_in_words}".rstrip()
+            for one in columns_of(content)
+        ]
+    check_snapshot("reasons of columns", lines)
 
 
 def test_a_kept_column_has_one_price_with_one_interval_everywhere(why, result, tmp_path) -> None:

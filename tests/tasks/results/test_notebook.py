@@ -125,12 +125,6 @@ def test_the_alternatives_of_a_run_are_shown_as_a_table():
     assert all(row.endswith(features) for row, features in zip(rows, shown, strict=True))
 
 
-def test_alternatives_without_a_run_are_shown_as_a_table():
-    quality = chaffinch.qualities.Univariate(np.array([3.0, 2.0, 1.0, 1.0]))
-    found = chaffinch.find_alternatives(quality, k=2, n_alternatives=1, tau=0.5)
-    assert [str(one.quality) for one in found] == cells(found._repr_html_())[1::6]
-
-
 @pytest.mark.parametrize("method", ["auto", "gbmo", "anova_f", "rfecv", "afs_bm"])
 def test_the_curve_falls_from_all_features_and_is_drawn(method, tmp_path):
     result = select(method, store=tmp_path)

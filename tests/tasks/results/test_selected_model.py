@@ -248,27 +248,6 @@ def test_categories_that_are_numbers():
     np.testing.assert_array_equal(unseen, probabilities(result, table.assign(colour=np.nan)))
 
 
-def test_a_target_of_categories_that_are_whole_numbers_is_predicted_as_whole_numbers():
-    table = good_table()
-    table["churned"] = (table["churned"].astype(str) == str(table["churned"][0])).astype(int)
-    of_categories = select(data=table.astype({"churned": "category"}))
-    assert set(of_categories.model.predict(table)) == {0, 1}
-
-
-def test_columns_named_by_numbers_in_every_call():
-    numbered = good_table().set_axis(range(7), axis=1)
-    former = chaffinch.select(numbered[:160], 6, model=LINEAR, method="anova_f", n_features=3)
-    newer = chaffinch.reselect(former, numbered[80:], 6, drop=[0])
-    assert 0 not in newer.candidates
-    compared = chaffinch.compare(
-        numbered, 6, methods=["anova_f"], models=[LINEAR], folds=2, seeds=1, drop=[0]
-    )
-    assert set(compared.results["n_total"]) == {5}
-    days = pd.DataFrame({0: [1, 2, 3], 1: [5.0, 7.0, 6.0]})
-    made = chaffinch.with_history(days, 1, time=0, lags=(1,))
-    assert made["1_lag_1"].to_pylist() == [None, 5.0, 7.0]
-
-
 @pytest.mark.parametrize("labels", [range(7), [("a", 1), ("a", ("b", 2)), 3.5, "c", "d", "e", "y"]])
 def test_columns_named_by_numbers_or_tuples(labels):
     named = good_table().set_axis(pd.Index(labels, dtype=object), axis=1)
@@ -329,31 +308,12 @@ def test_parts_of_dates_of_a_lazy_table_are_refused(lazy, remedy):
     assert str(refused.value).endswith(remedy)
 
 
-def test_transform_takes_a_column_whose_label_is_none():
-    random = np.random.default_rng(0)
-    table = pd.DataFrame(random.normal(size=(60, 3)), columns=["a", None, "y"])
-    table["y"] += table.iloc[:, 1]
-    result = chaffinch.select(table, "y", model=LINEAR, method="anova_f", n_features=1)
-    assert result.transform(table).iloc[:, 0].equals(table.iloc[:, 1])
-
-
 def test_transform_takes_a_kept_feature_from_a_named_index():
     indexed = good_table().set_index("age")
     result = select(data=indexed)
     assert "age" in result.features
     pd.testing.assert_frame_equal(
         result.transform(indexed), indexed.reset_index()[result.features], check_like=True
-    )
-
-
-def test_of_two_index_levels_of_one_name_the_first_is_the_feature():
-    levels = [good_table()["age"], range(len(good_table()))]
-    indexed = good_table().drop(columns="age").set_index(pd.MultiIndex.from_arrays(levels))
-    indexed.index.names = ["age", "age"]
-    result = select(data=indexed)
-    assert "age" in result.features
-    pd.testing.assert_series_equal(
-        result.transform(indexed)["age"], good_table()["age"], check_index=False
     )
 
 

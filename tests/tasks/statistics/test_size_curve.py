@@ -171,32 +171,11 @@ def at(curve, places):
     return replace(curve, sizes=sizes, losses=curve.losses[places], leaving=left)
 
 
-def until_settled(curve, tolerance):
-    """Return the curve as far as its sizes are refitted, the smallest first."""
-    for n in range(1, len(curve.sizes)):
-        begun = at(curve, [0, *range(len(curve.sizes) - n, len(curve.sizes))])
-        if begun.is_settled(tolerance, at_most=begun.sizes[0]):
-            break
-    return begun
-
-
-@given(curves(), st.floats(0, 1), st.floats(0, 1))
-def test_nor_does_it_where_refits_end_early(curve, one, other):
-    low, high = sorted((one, other))
-    chosen = [until_settled(curve, t).choose(t, at_most=curve.sizes[0]) for t in (low, high)]
-    assert chosen[1] <= chosen[0]
-
-
 @given(curves(), st.floats(0, 1))
 def test_all_features_are_kept_only_where_no_smaller_size_passes(curve, tolerance):
     for place in range(1, len(curve.sizes)):
         if at(curve, [0, place]).choose(tolerance, at_most=curve.sizes[0]) < curve.sizes[0]:
             assert curve.choose(tolerance, at_most=curve.sizes[0]) < curve.sizes[0]
-
-
-def test_no_more_are_chosen_than_asked_for_whatever_their_loss():
-    assert curve_of((1.0, 1.3, 1.5, 1.7)).choose(0.02, at_most=4) == 4
-    assert curve_of((1.0, 1.3, 1.2, 1.7)).choose(0.5, at_most=4) == 2
 
 
 def test_of_the_sizes_that_pass_the_smallest_within_one_standard_error_is_chosen():

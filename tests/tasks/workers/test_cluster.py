@@ -28,7 +28,7 @@ from chaffinch.tasks.selection.core import FittedModel, Rows, Schema
 from chaffinch.tasks.selection.elimination.bmo import eliminate
 from chaffinch.tasks.selection.losses import Loss
 from chaffinch.tasks.selection.masked_loss import masked_loss
-from chaffinch.tasks.selection.masked_loss.distributed_rows import PartedLoss, RowPart
+from chaffinch.tasks.selection.masked_loss.distributed_rows import PartedLoss
 from chaffinch.tasks.selection.masked_loss.row_blocks import nodes_of, root_of, runs_of_blocks
 from chaffinch.tasks.selection.models import fit
 from chaffinch.tasks.workers import dask_cluster, dask_map, distributed_masked_loss
@@ -232,21 +232,6 @@ def test_nor_do_few_rows(two_workers, always_spread, n_rows) -> None:
     assert eliminate(there) == eliminate(masked_loss(model, few, loss, baseline))
 
 
-def test_the_engine_of_a_part_is_made_once(two_workers, always_spread) -> None:
-    there = two_workers.masked_loss(*trained(*CASES[0]))
-    there.without_each()
-    engines = there._ask.__closure__  # the question below is not one that an engine answers
-    ask = next(cell.cell_contents for cell in engines if callable(cell.cell_contents))
-    before = ask(identity_of_engine, None)
-    eliminate(there, min_features=6)
-    assert ask(identity_of_engine, None) == before
-    assert len({pid for pid, _ in before}) == 2
-
-
-def identity_of_engine(part: RowPart, _: None) -> tuple[int, int]:
-    return os.getpid(), id(part._engine)
-
-
 @pytest.mark.parametrize(
     ("case", "n_workers"), [(CASES[0], 2), (CASES[5], 2)], ids=["trees", "network"]
 )
@@ -353,14 +338,6 @@ def test_rows_that_take_longer_to_send_than_a_walk_would_gain_stay(
         there = two_workers.masked_loss(*asked)
     assert "would take longer than a walk would gain" in caplog.text
     assert eliminate(there) == eliminate(InProcess().masked_loss(*asked))
-
-
-def test_a_step_moves_a_few_vectors(two_workers, always_spread, caplog) -> None:
-    with caplog.at_level(logging.DEBUG, "chaffinch"):
-        there = two_workers.masked_loss(*trained(*CASES[0]))
-        there.without_each()
-    (told,) = [r.getMessage() for r in caplog.records if "each step" in r.getMessage()]
-    assert told == "each step brings 0.3 kB from 2 parts"  # two nodes each, of 10 losses
 
 
 @given(data=st.data())

@@ -207,13 +207,6 @@ def test_a_helper_started_inside_is_not_stopped(number):
     assert said_after(number, program) == "alive\n"
 
 
-@STOPPING
-def test_a_helper_started_outside_is(number):
-    with helpers_shielded():
-        pass
-    assert said_after(number, helper()) == ""
-
-
 def test_the_parent_takes_interrupts_again_whatever_happened_inside():
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     with pytest.raises(OSError, match="no such helper"), helpers_shielded():
@@ -302,8 +295,3 @@ def test_the_outer_time_goes_on_where_many_inner_ones_are_kept():
 
     with pytest.raises(OutOfTime, match="outer"):
         work_on()
-
-
-def test_the_outer_time_is_over_though_an_inner_one_was_before():
-    with pytest.raises(OutOfTime, match="outer"):
-        inside_one_another(0.2, 0.1, tidying=30)
