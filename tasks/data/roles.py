@@ -36,6 +36,9 @@ from chaffinch.tasks.settings.selection import SelectionSettings
 _MOST_INFERRED_CLASSES = 20
 # float columns with more distinct values cannot be classes
 _MOST_FLOAT_CLASSES = 50
+_LEAVE_ROWS_OUT = (
+    ", or give columns={'drop_rows_without_target': True} (--drop-rows-without-target)"
+)
 
 TargetType = Literal["integer", "number", "boolean", "text"]
 Label = int | float | bool | str
@@ -74,7 +77,7 @@ def describe_target(column: Any, settings: SelectionSettings) -> Target:
     kind = kind_of(name, column)
     if kind == "timestamp":
         raise InputError(f"target {name!r} holds timestamps: give a number or a class instead")
-    refuse_missing(f"target {name!r}", column, ", or set drop_rows_without_target")
+    refuse_missing(f"target {name!r}", column, _LEAVE_ROWS_OUT)
     values = None if kind == "category" else np.unique(_values(column, kind))
     n_distinct = len(categories_of(column)) if values is None else len(values)
     if n_distinct == 1:

@@ -57,7 +57,8 @@ LEAK = "leak: it predicts the target, or one of its classes, without the others"
 TIMESTAMPS = "timestamps"
 DATE_PARTS = "dates, of which the parts are features"
 _USE_TIMESTAMPS = (
-    ": to use one, set dates to parts, or name it as the time column or as categorical"
+    ": to use one, give columns={'dates': 'parts'} (--dates parts), or name it as the time column "
+    "or as categorical"
 )
 _INTENDED = (LEAK, DATE_PARTS)  # what the settings ask for
 _OTHER_BASELINE = "give another baseline"

@@ -26,7 +26,8 @@ N = 200
 BEGAN = datetime(2026, 1, 1)
 TIMES = [BEGAN + timedelta(minutes=i) for i in range(N)]
 TIMESTAMPS = (
-    "timestamps: to use one, set dates to parts, or name it as the time column or as categorical"
+    "timestamps: to use one, give columns={'dates': 'parts'} (--dates parts), or name it as the "
+    "time column or as categorical"
 )
 HASH_BEFORE = "d38e5919c212f9d757c01f2f9fbee3bb6b59052b4dd66e0090c428ff062cc51d"
 COLUMNS = {

@@ -130,7 +130,10 @@ def test_strict_ends_at_warnings_with_an_exit_code_of_its_own_and_trains_nothing
     store, path = tmp_path / "store", tmp_path / "dated.parquet"
     dated = good_table().assign(at=pd.Timestamp("2026-01-01"))
     dated.to_parquet(path)
-    use = "to use one, set dates to parts, or name it as the time column or as categorical"
+    use = (
+        "to use one, give columns={'dates': 'parts'} (--dates parts), or name it as the time "
+        "column or as categorical"
+    )
     told = f"left out: 'at' (timestamps: {use})"
     strict = ("--cluster", "none", "--strict", "--store", store)
     compared = ("--target", "churned", "--methods", "anova_f", "--models", "linear", "--folds", 2)

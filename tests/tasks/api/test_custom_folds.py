@@ -185,7 +185,7 @@ def test_the_selector_folds_as_select_does():
         ({"cv": KFold(4), "time": "row"}, "fold 1 of cv is fitted on rows that are not early"),
         ({"cv": StratifiedKFold(4)}, "StratifiedKFold makes no folds: Supported"),
         ({"cv": KFold(4), "data": table_of().replace({"y": {table_of()["y"][3]: np.nan}})},
-         "missing in 1 of 120 rows, first in row 4: fill .* set drop_rows_without_target$"),
+         "missing in 1 of 120 rows, first in row 4: fill .*--drop-rows-without-target"),
         ({"cv": GroupKFold(4)}, "GroupKFold needs groups; name their column: "),
         ({"cv": [1, 2, 3]}, r"fold 1 of cv must be a pair \(train, test\) of row numbers but is 1"),
         ({"cv": [([0, 1], [1])] * 3}, "fold 1 of cv is fitted on a row that it holds out"),

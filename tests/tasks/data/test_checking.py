@@ -21,7 +21,8 @@ PARTS = "(5 to train on, for the folds, and 1 in each other part)"
 RARE = text(["a"] * 30 + ["b"] * 23 + ["c"] * 7)
 WHEN = pa.array(range(N), pa.timestamp("us"))
 A_USE = (
-    "timestamps: to use one, set dates to parts, or name it as the time column or as categorical"
+    "timestamps: to use one, give columns={'dates': 'parts'} (--dates parts), or name it as the "
+    "time column or as categorical"
 )
 
 

@@ -91,7 +91,7 @@ def test_the_model_and_transform_make_the_parts_of_newer_rows(door: str, tmp_pat
 
 
 def test_by_default_they_are_left_out_and_the_warning_names_the_option() -> None:
-    with pytest.warns(UserWarning, match=r"'signup' \(timestamps: to use one, set dates to parts"):
+    with pytest.warns(UserWarning, match=r"'signup' \(timestamps: to use one, give columns="):
         found = chaffinch.select(orders(), "y", **{**OPTIONS, "columns": None})
     assert found.features == ["noise"]
     assert not any("signup" in said for said in chaffinch.select(orders(), "y", **OPTIONS).warnings)

@@ -1,5 +1,8 @@
 """Rows without a target: refused, or left out and counted."""
 
+import ast
+import re
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -7,6 +10,7 @@ import pytest
 
 import chaffinch
 from chaffinch import InputError
+from tests.refusals import chaffinch_here
 from tests.synthetic import good_table
 
 LINEAR = chaffinch.ModelSettings(name="linear", tuning="none")
@@ -23,10 +27,14 @@ def with_gaps(target: str = "churned") -> pd.DataFrame:
     return table
 
 
-def test_they_are_refused_with_the_remedy() -> None:
-    said = "'churned' is missing in 30 of 300 rows, first in row 4: .* drop_rows_without_target"
-    with pytest.raises(InputError, match=said):
+def test_they_are_refused_with_a_remedy_that_can_be_followed(tmp_path) -> None:
+    said = "'churned' is missing in 30 of 300 rows, first in row 4: fill or remove these rows, or "
+    with pytest.raises(InputError, match=said) as refusal:
         chaffinch.select(with_gaps(), "churned", **OPTIONS)
+    argument, option = re.search(r"give columns=({.*}) \((--\S+)\)$", str(refusal.value)).groups()
+    chaffinch.select(with_gaps(), "churned", columns=ast.literal_eval(argument), **OPTIONS)
+    asked = ("check", csv(with_gaps(), tmp_path / "table"), "--target", "churned")
+    assert [chaffinch_here(*asked, *more).returncode for more in ((), (option,))] == [2, 0]
 
 
 @pytest.mark.parametrize(
