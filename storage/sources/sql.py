@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from chaffinch.errors import InputError, UnreachableError, short_repr
 from chaffinch.storage.column_names import check_columns, nearest_or_all
@@ -146,8 +147,8 @@ class SqlSource(DatabaseSource):
     ) -> Iterator[OpenTable]:
         """Read all rows with the types that the driver gives.
 
-        Exact decimals become float64. SQLite has a type for each value alone: columns of a table
-        have the declared dates, times and booleans; columns of a query have what is stored.
+        Exact decimals become float64. SQLite has a type for each value alone: columns have what is
+        stored, but 0 and 1 in a column of a table that is declared BOOLEAN are false and true.
         """
         with self.reading(), _opened(self) as connection:
             table = _read(self, connection, categorical, drop, aside)
@@ -205,12 +206,10 @@ def _opened(source: SqlSource) -> Iterator[sa.Connection]:
         raise
     except sa.exc.SQLAlchemyError as error:
         raise InputError(without(_explain(source, error), [password])) from error
-    except (TypeError, ValueError) as error:
-        # SQLite permits any value in a column that is declared a date
+    except (TypeError, ValueError) as error:  # such as a number of more digits than Arrow holds
         raise InputError(
-            f"{source.label} cannot be read, as a value does not fit the type that its column is "
-            f"declared with, such as DATE ({error}); correct it, or ask for the column in a "
-            "SELECT, which gives what is stored"
+            f"{source.label} cannot be read from {source} ({error}); CAST such values to text, or "
+            "to a type of fewer digits, in a SELECT"
         ) from error
 
 
@@ -279,15 +278,25 @@ def _never_in_clear(url: sa.URL) -> sa.URL:
 
 
 def _execute(
-    source: SqlSource, connection: sa.Connection, drop: Container[str] = ()
+    source: SqlSource,
+    connection: sa.Connection,
+    columns: Iterable[sa.Column[Any]] = (),
+    drop: Container[str] = (),
 ) -> sa.CursorResult[Any]:
+    """Send the query, or ask for all columns of the table."""
     import sqlalchemy as sa
 
     if source.is_query:
         return connection.exec_driver_sql(source.query, execution_options=_STREAMED)
-    columns = _table(source, connection).columns
-    selected = sa.select(*(sa.null().label(c.name) if c.name in drop else c for c in columns))
-    return connection.execute(selected, execution_options=_STREAMED)
+    asked: list[sa.ColumnElement[Any]] = []
+    for column in columns:
+        if column.name in drop:
+            asked.append(sa.null().label(column.name))
+        elif source.backend == "sqlite":  # a declared type would change what is stored
+            asked.append(sa.type_coerce(column, sa.types.NullType()).label(column.name))
+        else:
+            asked.append(column)
+    return connection.execute(sa.select(*asked), execution_options=_STREAMED)
 
 
 def _names(source: SqlSource, result: sa.CursorResult[Any]) -> list[str]:
@@ -303,24 +312,39 @@ def _read(
     drop: Container[str],
     aside: Path | None,
 ) -> pa.Table:
-    result = _execute(source, connection, drop)
+    import sqlalchemy as sa
+
+    columns = [] if source.is_query else [*_table(source, connection).columns]
+    result = _execute(source, connection, columns, drop)
     names = _names(source, result)
     result = result.yield_per(max(1, _CELLS // len(names)))
-    as_text = categorical if source.backend == "sqlite" else ()  # each value has its own type
+    is_sqlite = source.backend == "sqlite"  # where each value has its own type
+    as_text = categorical if is_sqlite else ()
     batches = SpilledRows(aside, join=partial(_of_one_schema, as_text=as_text))
     batches.append(pa.table([pa.nulls(0)] * len(names), names))
     for rows in result.partitions():
-        columns = zip(names, zip(*rows, strict=True), strict=True)
+        named = zip(names, zip(*rows, strict=True), strict=True)
         batches.append(
             pa.table(
                 [
                     pa.nulls(len(rows)) if name in drop else _array(name, values, name in as_text)
-                    for name, values in columns
+                    for name, values in named
                 ],
                 names,
             )
         )
-    return batches.table()
+    table = batches.table()
+    flags = [c.name for c in columns if is_sqlite and isinstance(c.type, sa.Boolean)]
+    return _with_booleans(table, flags)
+
+
+def _with_booleans(table: pa.Table, names: Iterable[str]) -> pa.Table:
+    """Return a table with columns as booleans where they hold no whole numbers but 0 and 1."""
+    for name in names:
+        column = table[name]
+        if pa.types.is_integer(column.type) and {*pc.min_max(column).as_py().values()} <= {0, 1}:
+            table = _cast(table, name, pa.bool_())
+    return table
 
 
 def _table(source: SqlSource, connection: sa.Connection) -> sa.Table:
@@ -355,7 +379,7 @@ def _array(name: str, values: Sequence[Any], as_text: bool = False) -> pa.Array:
     classes = {type(value) for value in values if value is not None}
     kinds = {next(kind for kind in _TYPES if issubclass(known, kind)) for known in classes}
     if kinds == {int, float}:
-        kinds = {float}
+        kinds, values = {float}, [None if value is None else float(value) for value in values]
     if as_text and str in kinds and kinds <= _IN_TEXT:
         return pa.array([None if value is None else str(value) for value in values], pa.string())
     if len(kinds) > 1:
@@ -391,20 +415,22 @@ def _of_one_schema(tables: Sequence[pa.Table], as_text: Collection[str]) -> pa.T
     for name in set(as_text).intersection(tables[0].column_names):
         kinds = {table.schema.field(name).type for table in tables}
         if pa.string() in kinds and kinds <= {pa.null(), pa.int64(), pa.float64(), pa.string()}:
-            tables = [_with_text(table, name) for table in tables]
+            tables = [_cast(table, name, pa.string()) for table in tables]
     try:
         return pa.concat_tables(tables, promote_options="permissive")
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         for name in tables[0].column_names:
             kinds = {str(table.schema.field(name).type) for table in tables} - {"null"}
-            if len(kinds) > 1 and kinds != {"int64", "double"}:
+            if kinds == {"int64", "double"}:  # which Arrow does not join beyond 2^53
+                tables = [_cast(table, name, pa.float64()) for table in tables]
+            elif len(kinds) > 1:
                 raise _several_types(name, kinds) from error
-        raise
+        return pa.concat_tables(tables, promote_options="permissive")
 
 
-def _with_text(table: pa.Table, name: str) -> pa.Table:
+def _cast(table: pa.Table, name: str, kind: pa.DataType) -> pa.Table:
     place = table.column_names.index(name)
-    return table.set_column(place, name, table.column(place).cast(pa.string()))
+    return table.set_column(place, name, table.column(place).cast(kind, safe=False))
 
 
 def _several_types(name: str, kinds: Iterable[str]) -> InputError:

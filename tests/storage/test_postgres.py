@@ -146,6 +146,10 @@ WRONG = {
     "no SQL": ("#SELECT FROM FROM", r"the query cannot be read from .* \(syntax error at or near"),
     "no rows": ("#none_yet", "none_yet has columns but no rows; give at least one"),
     "no day": ("#eternal", r"eternal cannot be read from .* \(date too large .*'infinity'\)"),
+    "digits": (
+        "#SELECT 10::numeric ^ 80 AS n",
+        r"the query cannot be read from .* \(.*precision.*\); CAST such values to text",
+    ),
     "division": ('#SELECT 1 / (n - 100) FROM "Orders"', "division by zero"),
     "delete": ('#DELETE FROM "Orders"', "must be a table, such as shop.orders, or begin with"),
     "hidden delete": (
