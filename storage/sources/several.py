@@ -1,7 +1,8 @@
 """Several files as one table: a path with ``*`` in it, or a list of paths.
 
 A place is a folder and names below it, each of which may be a pattern: ``*`` stands for any
-characters of a name, and ``**`` for folders at any depth. Hidden files are no part of a pattern.
+characters of a name, and ``**`` for folders at any depth, but for names that begin with ``.`` or
+``_``, which programs such as Spark give to what is no part of a table.
 """
 
 from __future__ import annotations
@@ -36,15 +37,14 @@ def joined(places: Sequence[Place]) -> Place:
 def expanded(name: str, known: Iterable[str], where: str) -> list[str]:
     """Return the names among the `known` ones that a pattern stands for, in their order."""
     regex = "".join(_REGEX.get(part, re.escape(part)) for part in re.split(r"(\*\*/|\*)", name))
-    found = [
-        path for path in known if re.fullmatch(regex, path) and not re.search(r"(^|/)\.", path)
-    ]
+    found = [path for path in known if re.fullmatch(regex, path)]
     if not found:
         raise InputError(f"no file in {where or '.'} is named as {name}; correct the pattern")
     return sorted(found)
 
 
-_REGEX = {"**/": "(?:.*/)?", "*": "[^/]*"}
+_CHARACTERS = r"(?!(?<![^/])[._])[^/]*"  # of a name; at its beginning neither of the marks
+_REGEX = {"**/": f"(?:{_CHARACTERS}/)*", "*": _CHARACTERS}
 
 
 def name_of(folder: str, names: Sequence[str]) -> str:

@@ -1,6 +1,7 @@
 """Every kind of source, and every format of files, gives the same dataset for the same rows."""
 
 import functools
+import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -129,6 +130,10 @@ def several(ending: str) -> Callable[[Path], list[Path]]:
             else:
                 BY_ROWS[ending](rows, path)
             paths.append(path)
+        for name in ("2026-1/_temporary/2026-2/x", "2026-2/_x"):  # no pattern stands for these
+            hidden = folder / "tables" / f"{name}{ending}"
+            hidden.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(paths[0], hidden)
         return paths[:2]
 
     return write

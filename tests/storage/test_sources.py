@@ -574,7 +574,12 @@ def test_a_file_that_may_not_be_read() -> None:
 
 def test_a_pattern_stands_for_files_in_the_order_of_their_names(tmp_path: Path) -> None:
     (tmp_path / "deep" / "er").mkdir(parents=True)
-    for name, value in (("b", 2), ("a", 1), ("deep/er/c", 3), ("deep/d", 4), (".hidden", 5)):
+    for name, value in (("b", 2), ("a", 1), ("deep/er/c", 3), ("deep/d", 4)):
+        write(tmp_path / f"{name}.csv", f"x\n{value}\n")
+    for value, name in enumerate(
+        (".hidden", "_f", "_temporary/0/deep/e", "deep/.g", "deep/_h"), 20
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         write(tmp_path / f"{name}.csv", f"x\n{value}\n")
     write(tmp_path / "a[1].csv", "x\n6\n")
     for pattern, values in {
@@ -583,6 +588,9 @@ def test_a_pattern_stands_for_files_in_the_order_of_their_names(tmp_path: Path) 
         "**/*.csv": [1, 6, 2, 4, 3],
         "*/er/*.csv": [3],
         "a[1]*": [6],
+        "_*.csv": [21],
+        "_temporary/*/*/*.csv": [22],
+        "*/_h*": [24],
     }.items():
         assert read_source(f"{tmp_path}/{pattern}")["x"].to_pylist() == values, pattern
     write(tmp_path / "literal*.csv", "x\n7\n")
