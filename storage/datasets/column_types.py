@@ -108,7 +108,7 @@ def _as_if_typed(texts: pa.Array) -> pa.Array:
         typed = pc.utf8_lower(texts)
     elif all_match(texts, NUMBER):
         typed = pa.array(map(_as_number, texts.to_pylist()), texts.type)
-    elif (times := iso_times(texts)) is not None:
+    elif (times := iso_times(texts, exact=True)) is not None:
         typed = _days_or_times(times)
     else:
         return texts
@@ -118,7 +118,8 @@ def _as_if_typed(texts: pa.Array) -> pa.Array:
 
 def _days_or_times(times: pa.Array) -> pa.Array:
     """Return times as text, such as 2024-01-31, or 2024-01-31 08:00:00 unless it is midnight."""
-    return pc.replace_substring_regex(times.cast(pa.string()), r"( 00:00:00)?\.0+$", "")
+    in_microseconds = pc.replace_substring_regex(times.cast(pa.string()), r"(\.\d{6})000$", r"\1")
+    return pc.replace_substring_regex(in_microseconds, r"( 00:00:00)?\.0+$", "")
 
 
 def _as_number(text: str) -> str | None:
@@ -243,7 +244,7 @@ def type_columns(
     ISO date. Then they get the text of that value, so that 1.0 is 1, True is true, and a midnight
     is its day, such as 2024-01-31, for sources with types write the same rows so. Categories are
     sorted by value where all are numbers, else by code point; none is unused. Timestamps are
-    truncated to microseconds.
+    truncated to microseconds unless they are categories.
 
     InputError, with rows counted from 1 in source order, if a named column does not exist or is
     named as both; a value is infinite, or not a number where one is required; a text column is
@@ -338,7 +339,7 @@ def _typed(
                 "leave it out of numeric",
             )
         try:
-            values = one_chunk(_timestamps(column))
+            values = one_chunk(_timestamps(column, exact=categorical))
         except pa.ArrowInvalid:
             return _other(source, "timestamp beyond the years that microseconds can count")
         if categorical:
@@ -369,8 +370,11 @@ def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array(parts, plain)
 
 
-def _timestamps(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _timestamps(column: pa.ChunkedArray, *, exact: bool) -> pa.ChunkedArray:
+    """Return days or times in microseconds without their zone; `exact` nanoseconds stay so."""
     kind = column.type
-    if pa.types.is_timestamp(kind):
-        column = column.cast(pa.timestamp("us", kind.tz), safe=kind.unit != "ns")
-    return column.cast(TIMESTAMP)
+    if not pa.types.is_timestamp(kind):
+        return column.cast(TIMESTAMP)
+    if exact and kind.unit == "ns":
+        return column.cast(pa.timestamp("ns"))
+    return column.cast(pa.timestamp("us", kind.tz), safe=kind.unit != "ns").cast(TIMESTAMP)

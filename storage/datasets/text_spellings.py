@@ -87,16 +87,19 @@ _LIKE_A_DATE = r"^[\d/.:, TZ+-]*[A-Za-z]?[\d/.:, TZ+-]*$"
 _FOUR_DIGITS = r"(?:\D*\d){4}"
 
 
-def iso_times(texts: pa.Array) -> pa.Array | None:
+def iso_times(texts: pa.Array, *, exact: bool = False) -> pa.Array | None:
     """Return texts such as 2023-01-31 as microseconds, or None unless all are so written.
 
-    A time may follow the day; if all times have a zone they become UTC.
+    A time may follow the day; if all times have a zone they become UTC. If they are to be `exact`
+    and one has more than six digits of a second, they are nanoseconds.
     """
-    for zone, kind in (("", pa.timestamp("us")), (_ZONE, pa.timestamp("us", "UTC"))):
+    unit = "ns" if exact and pc.any(pc.match_substring_regex(texts, r"\.\d{7}")).as_py() else "us"
+    for zone, kind in (("", pa.timestamp(unit)), (_ZONE, pa.timestamp(unit, "UTC"))):
         if all_match(texts, f"{_ISO}{zone}$"):
-            to_microseconds = pc.replace_substring_regex(texts, r"(\.\d{6})\d+", r"\1")
+            if unit == "us":
+                texts = pc.replace_substring_regex(texts, r"(\.\d{6})\d+", r"\1")
             try:
-                return to_microseconds.cast(kind).cast(pa.timestamp("us"))
+                return texts.cast(kind).cast(pa.timestamp(unit))
             except pa.ArrowInvalid:  # a month 13, or a date without the zone of the others
                 return None
     return None

@@ -25,6 +25,8 @@ CASES: list[tuple[list[Any], dict[str, Any]]] = [
     (["TRUE", "FALSE", None], {"numeric": ["x"]}),
     ([*DAYS], {}),
     ([*DAYS], {"categorical": ["x"]}),
+    ([*DAYS, *(DAYS[0] + pd.to_timedelta([1, 2, 500_000_000], unit="ns"))], {}),
+    ([*DAYS, *(DAYS[0] + pd.to_timedelta([1, 2, 500_000_000], unit="ns"))], {"categorical": ["x"]}),
     (["08:30", "12:00"], {}),
     ([" ", "1", "2"], {}),
     ([" red", "red", "red "], {}),
