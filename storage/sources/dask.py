@@ -17,7 +17,7 @@ from chaffinch.errors import InputError, raise_if_out_of_memory
 from chaffinch.storage.column_names import check_columns, text_of_label
 from chaffinch.storage.memory import release_memory
 from chaffinch.storage.sources.files import FileSource
-from chaffinch.storage.sources.memory import MemorySource
+from chaffinch.storage.sources.memory import MemorySource, named_levels
 from chaffinch.storage.sources.source import OpenTable
 
 
@@ -58,13 +58,23 @@ class DaskSource(MemorySource):
         names = self._names
         frame = self.table.rename(columns=dict(zip(self.table.columns, names, strict=True)))
         dropped = [name for name in frame.columns if name in drop]
+        index = frame.index.name if frame.index.name is None else text_of_label(frame.index.name)
+        if index in names and index not in drop:
+            frame = frame.map_partitions(_with_equal_index, meta=frame.dtypes.to_dict())
         frame = frame.assign(**dict.fromkeys(dropped, math.nan))  # they may hold anything
         try:
-            has_index = frame.index.name is not None and frame.index.name not in names
-            frame.to_parquet(folder, write_index=has_index)
+            frame.to_parquet(folder, write_index=index is not None and index not in names)
+        except InputError:
+            raise
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise_if_out_of_memory(error)
             reason = shorten(str(error), 200, placeholder="...")
             raise InputError(
                 f"the table cannot be read ({reason})", "give each column values of one type"
             ) from error
+
+
+def _with_equal_index(partition: Any) -> Any:
+    """Return a partition; InputError if its index is not the column of that name."""
+    named_levels(partition)
+    return partition

@@ -6,6 +6,7 @@ import sys
 import warnings
 from collections.abc import Collection, Container
 from dataclasses import dataclass
+from datetime import date, datetime, time
 from functools import cached_property
 from numbers import Integral, Number
 from textwrap import shorten
@@ -20,6 +21,7 @@ from chaffinch.storage.sources.formats.parquet import without_unnamed_index
 from chaffinch.storage.sources.source import Source
 
 _ONE_TYPE = "give each column values of one type"
+_DAY, _WITH_ZONE, _WITHOUT_ZONE = "day", "with zone", "without zone"
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,24 +116,98 @@ def _check_is_table(table: Any) -> None:
     raise InputError(f"a source must be {TAKEN} but is {name}{remedy}")
 
 
-def _with_types_of_arrow(frame: Any) -> Any:
-    """Return a frame of pandas with types and names of index levels that Arrow takes.
+def named_levels(frame: Any, drop: Container[str] = ()) -> Any:
+    """Return the named levels of the index of a pandas table as a frame; a range is none.
 
-    Periods become their starts, sparse columns dense; of levels of one name the first keeps it.
+    A level that holds the same as a column, or as a level before, of its name is left out.
+    InputError if it holds something else, unless the name is among those to drop.
+    """
+    import pandas
+
+    places = {text_of_label(label): j for j, label in enumerate(frame.columns)}
+    levels: dict[str, Any] = {}
+    for j, label in enumerate(frame.index.names):
+        if label is None or isinstance(frame.index, pandas.RangeIndex):
+            continue
+        name, level = text_of_label(label), frame.index.get_level_values(j)
+        if name not in levels and name not in places:
+            levels[name] = level
+        elif name not in drop:
+            of_name = levels[name] if name in levels else frame.iloc[:, places[name]]
+            with about_column(name):
+                _check_equal(name, pandas.Index(of_name), level)
+    return pandas.DataFrame(levels)
+
+
+def _check_equal(name: str, column: Any, level: Any) -> None:
+    if level.equals(column):
+        return
+    for here, there, *lack in zip(column, level, column.isna(), level.isna(), strict=True):
+        if lack[0] != lack[1] or (not lack[0] and here != there):
+            raise InputError(
+                f"column {name!r} holds {short_repr(here)} where the index of that name holds "
+                f"{short_repr(there)}",
+                "rename the index by table.index.names, or leave it out by "
+                "table.reset_index(drop=True)",
+            )
+
+
+def _with_types_of_arrow(frame: Any) -> Any:
+    """Return a frame of pandas with types that Arrow takes as they are meant.
+
+    Periods become their starts, sparse columns dense, and days among times their midnights.
     """
     import pandas
 
     typed = frame.copy(deep=False)
-    levels = list(frame.index.names)
-    if len({*levels}) < len(levels):  # Arrow may give their columns one name
-        first = [name if name not in levels[:j] else None for j, name in enumerate(levels)]
-        typed.index = typed.index.set_names(first)
-    for j, dtype in enumerate(frame.dtypes):
+    for j, (label, dtype) in enumerate(frame.dtypes.items()):
         if isinstance(dtype, pandas.PeriodDtype):
             typed.isetitem(j, frame.iloc[:, j].dt.to_timestamp())
         elif isinstance(dtype, pandas.SparseDtype):
             typed.isetitem(j, frame.iloc[:, j].sparse.to_dense())
+        elif pandas.api.types.is_object_dtype(dtype):
+            mended = _with_times_of_one_kind(text_of_label(label), frame.iloc[:, j])
+            if mended is not None:
+                typed.isetitem(j, mended)
     return typed
+
+
+def _with_times_of_one_kind(name: str, column: Any) -> Any:
+    """Return a column of days and times as times, at midnight for the days; None for any other.
+
+    After a day Arrow would cut times to days. Beside times with a zone it would take those without
+    one as UTC; they raise InputError.
+    """
+    import pandas
+
+    if pandas.api.types.infer_dtype(column) not in ("date", "datetime", "mixed"):
+        return None
+    first: dict[str, tuple[int, date]] = {}  # of each kind
+    for row, value in enumerate(column, 1):
+        if value is not pandas.NaT and isinstance(value, date):
+            first.setdefault(_kind_of_time(value), (row, value))
+    if len(first) > 1 and _WITH_ZONE in first:
+        row, value = first.pop(_WITH_ZONE)
+        other_row, other = next(iter(first.values()))
+        with about_column(name):
+            raise InputError(
+                f"column {name!r} holds {str(value)!r} in row {row} but {str(other)!r} in row "
+                f"{other_row}, without a zone",
+                "give all of them a zone, as by pandas.to_datetime(column, utc=True), or none",
+            )
+    return column.map(_midnight, na_action="ignore") if len(first) > 1 else None
+
+
+def _kind_of_time(value: date) -> str:
+    if not isinstance(value, datetime):
+        return _DAY
+    return _WITHOUT_ZONE if value.tzinfo is None else _WITH_ZONE
+
+
+def _midnight(value: Any) -> Any:
+    """Return a day as a time; other values are refused by the conversion to Arrow."""
+    is_day = isinstance(value, date) and not isinstance(value, datetime)
+    return datetime.combine(value, time()) if is_day else value
 
 
 def as_arrow(table: Any, drop: Container[str] = ()) -> pa.Table:
@@ -147,13 +223,16 @@ def as_arrow(table: Any, drop: Container[str] = ()) -> pa.Table:
         with warnings.catch_warnings():
             # names of mixed types become text, as every name does here
             warnings.filterwarnings("ignore", "The DataFrame has column names of mixed type")
-            warnings.filterwarnings("ignore", "The DataFrame has non-str index name")
-            dropped = [name for name in map(text_of_label, table.columns) if name in drop]
-            rest = table.loc[:, [text_of_label(name) not in drop for name in table.columns]]
-            rest = _with_types_of_arrow(rest)
-            arrow = without_unnamed_index(_from_pandas(rest))
-            columns = [*arrow.columns, *[pa.nulls(len(rest))] * len(dropped)]
-            return pa.table(columns, names=[*arrow.column_names, *dropped])
+            columns, kept, dropped = [], [], []
+            for frame in (table, named_levels(table, drop)):
+                labels = [*map(text_of_label, frame.columns)]
+                rest = frame.loc[:, [label not in drop for label in labels]]
+                arrow = without_unnamed_index(_from_pandas(_with_types_of_arrow(rest)))
+                columns += arrow.columns
+                kept += arrow.column_names
+                dropped += [label for label in labels if label in drop]
+            columns += [pa.nulls(len(table))] * len(dropped)
+            return pa.table(columns, names=[*kept, *dropped])
     if polars is not None and isinstance(table, polars.DataFrame):
         names = repr(table.schema)
         if "\\x00" in names:  # to export such a name would end the process
@@ -207,14 +286,14 @@ def _kind(value: Any) -> type:
 def _from_pandas(frame: Any) -> pa.Table:
     """Return a pandas frame as Arrow; whole numbers beyond int64 become text."""
     try:
-        return pa.Table.from_pandas(frame)
+        return pa.Table.from_pandas(frame, preserve_index=False)
     except OverflowError:
         frame = frame.copy(deep=False)
         for place, dtype in enumerate(frame.dtypes):
             column = frame.iloc[:, place]
             if dtype.kind == "O" and any(map(_is_beyond_int64, column)):
                 frame.isetitem(place, column.map(_digits, na_action="ignore"))
-        return pa.Table.from_pandas(frame)
+        return pa.Table.from_pandas(frame, preserve_index=False)
 
 
 def _is_beyond_int64(value: Any) -> bool:

@@ -3,10 +3,12 @@
 import gzip
 import re
 import tempfile
-from datetime import date
+from datetime import UTC, date, datetime, time
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -18,7 +20,7 @@ from sklearn.datasets import load_iris
 from chaffinch.errors import InputError, TableTooLargeError
 from chaffinch.storage.datasets.column_types import type_columns
 from tests.flows.cli.programs import python
-from tests.sources import column_bytes, column_names, read_source, source_fingerprint
+from tests.sources import column_bytes, column_names, ingest, read_source, source_fingerprint
 
 
 def write(path: Path, text: str | bytes) -> Path:
@@ -221,6 +223,74 @@ def test_of_a_pandas_index_named_levels_become_columns(tmp_path: Path) -> None:
     assert list(column_bytes(tmp_path / "unnamed.csv")) == ["x"]
     for source in (unnamed, *files, pd.DataFrame(data)):
         assert read_source(source).to_pydict() == data
+
+
+@pytest.mark.parametrize("door", ["pandas", "dask"])
+def test_a_named_level_that_is_a_column_too_is_taken_once_or_refused(
+    door: str, tmp_path: Path
+) -> None:
+    def read(frame: pd.DataFrame, **options: Any) -> dict[str, list[Any]]:
+        source = dd.from_pandas(frame, npartitions=2, sort=False) if door == "dask" else frame
+        return ingest(source, tmp_path, **options).read().sort_by("d").to_pydict()
+
+    columns = {"x": [2, 2, 5, 7], "code": ["b", "b", "a", "c"], "d": [0.5, 1.5, 2.5, 3.5]}
+    table = pd.DataFrame(columns)
+    for name in columns:
+        assert read(table.set_index(name, drop=False)) == columns
+    other = table.set_index(pd.Index([2, 2, 5, 8], name="x"))
+    with pytest.raises(InputError, match=r"^column 'x' holds 7 where the index of .* holds 8; re"):
+        read(other)
+    assert read(other, drop=["x"]) == {name: columns[name] for name in ("code", "d")}
+    assert read(other.reset_index(drop=True)) == columns
+
+
+def test_of_two_levels_of_one_name_both_hold_the_same() -> None:
+    twice = pd.MultiIndex.from_arrays([[2, 2, 5]] * 2, names=["k", "k"])
+    assert read_source(pd.DataFrame({"x": [1, 2, 3]}, twice))["k"].to_pylist() == [2, 2, 5]
+    differ = pd.MultiIndex.from_arrays([[None, 2.0, 5.0], [None, 2, 3]], names=["k", "k"])
+    with pytest.raises(InputError, match=r"'k' holds 5.0 where the index of that name holds 3"):
+        read_source(pd.DataFrame({"x": [1, 2, 3]}, differ))
+
+
+NAIVE, ZONED = datetime(2024, 2, 29, 5, 30), datetime(2024, 1, 31, 10, tzinfo=UTC)
+TIMES_OF_ONE_KIND = [
+    [date(2024, 1, 31), NAIVE],
+    [date(2024, 1, 31), None, pd.NaT, pd.Timestamp(NAIVE)],
+    [date(1, 1, 1), NAIVE, date(9999, 12, 31)],
+    [NAIVE, pd.Timestamp(NAIVE)],
+    [ZONED, pd.Timestamp("2024-01-31 10:00+05:00")],
+]
+
+
+@pytest.mark.parametrize("values", TIMES_OF_ONE_KIND)
+@pytest.mark.parametrize("place", ["column", "index"])
+def test_days_among_times_are_their_midnights_in_any_order(values: list[Any], place: str) -> None:
+    for some in permutations(values):
+        frame = pd.DataFrame({"n": range(len(some)), "x": pd.Series(some, dtype=object)})
+        if place == "index":
+            frame = frame[["n"]].set_index(pd.Index(some, dtype=object, name="x"))
+        read = read_source(frame)["x"]
+        assert pa.types.is_timestamp(read.type)
+        midnights = [
+            None
+            if value is None or value is pd.NaT
+            else value
+            if isinstance(value, datetime)
+            else datetime.combine(value, time())
+            for value in some
+        ]
+        assert read.to_pylist() == midnights
+
+
+@pytest.mark.parametrize("other", [NAIVE, pd.Timestamp(NAIVE), date(2024, 1, 31)])
+def test_times_with_and_without_a_zone_are_refused_with_a_remedy(other: date) -> None:
+    for some in permutations([ZONED, other, None]):
+        frame = pd.DataFrame({"n": range(3), "x": pd.Series(some, dtype=object)})
+        with pytest.raises(InputError, match=r"column 'x' holds .*, without a zone; give all of"):
+            read_source(frame)
+        assert read_source(frame, drop=["x"])["n"].to_pylist() == [0, 1, 2]
+        frame["x"] = pd.to_datetime(frame["x"], utc=True)
+        assert read_source(frame)["x"].null_count == 1
 
 
 def test_a_first_column_of_measurements_needs_a_name(tmp_path: Path) -> None:

@@ -317,6 +317,17 @@ def test_transform_takes_a_kept_feature_from_a_named_index():
     )
 
 
+def test_two_equal_index_levels_of_one_name_are_one_feature():
+    levels = [good_table()["age"]] * 2
+    indexed = good_table().drop(columns="age").set_index(pd.MultiIndex.from_arrays(levels))
+    indexed.index.names = ["age", "age"]
+    result = select(data=indexed)
+    assert "age" in result.features
+    pd.testing.assert_series_equal(
+        result.transform(indexed)["age"], good_table()["age"], check_index=False
+    )
+
+
 def test_transform_of_what_does_not_fit(table, of_a_line):
     result = of_a_line
     with pytest.raises(InputError, match="the table lacks the kept feature 'age' and 1 more; give"):
