@@ -259,6 +259,12 @@ class Contract(_Part):
         return {} if self.zoned is None else {name: name in self.zoned for name in names}
 
     @property
+    def numeric(self) -> tuple[str, ...]:
+        """The columns that were named as numeric."""
+        named = self.settings["columns"].get("numeric")
+        return tuple(named) if isinstance(named, list) else ()
+
+    @property
     def categories(self) -> dict[str, tuple[str, ...]]:
         """The categories of each kept feature that has some, in the order of their codes."""
         return {

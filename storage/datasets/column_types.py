@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from chaffinch.errors import InputError, about_column, short_repr
 from chaffinch.storage.column_names import check_known
 from chaffinch.storage.datasets.text_spellings import (
+    TRUTH,
     all_match,
     are_dates,
     are_iso_dates,
@@ -41,7 +42,6 @@ _WHOLE = r"^\s*[+-]?\d+\s*$"
 _WITHOUT_SIGN = r"^\s*\d+\s*$"
 _LEADING_ZERO = r"^\s*0\d"
 _PLAIN_WHOLE = re.compile("0|-?[1-9][0-9]*")
-_TRUTH = r"^(true|True|TRUE|false|False|FALSE)$"
 EXACT = 2**53  # whole numbers up to it are exact in float64
 
 
@@ -54,7 +54,7 @@ def typed_text(
         return pa.nulls(len(codes), pa.float64())
     if categorical:
         return category_of(codes, _as_if_typed(texts))
-    if numeric and all_match(texts, _TRUTH):
+    if numeric and all_match(texts, TRUTH):
         return pc.equal(pc.utf8_lower(texts), "true").take(codes)
     if not numeric and _are_codes(texts):
         return category_of(codes, texts)
@@ -104,7 +104,7 @@ def _as_if_typed(texts: pa.Array) -> pa.Array:
 
     They stay unchanged if a program would not write the values so, or if two would become equal.
     """
-    if all_match(texts, _TRUTH):
+    if all_match(texts, TRUTH):
         typed = pc.utf8_lower(texts)
     elif all_match(texts, NUMBER):
         typed = pa.array(map(_as_number, texts.to_pylist()), texts.type)

@@ -67,6 +67,7 @@ _PLACEHOLDER = (
 _FEWEST_NUMBERS, _OTHER_ROWS, _OTHER_TEXTS = 10, 0.05, 0.1
 _SMALL, _LARGE = r"^-?\d{1,10}$", r"^-?\d{16,}$"
 
+TRUTH = r"^(true|True|TRUE|false|False|FALSE)$"
 _MONTH = r"(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
 _ISO_DAY = r"\d{4}-\d{2}-\d{2}"
 _ISO = rf"^{_ISO_DAY}(?:[ T]\d{{2}}:\d{{2}}(?::\d{{2}}(?:\.\d{{1,9}})?)?)?"
@@ -199,7 +200,9 @@ def refuse_spelling(
     """
     if must_hold_numbers:
         is_like = is_number | _matches(texts, _LIKE_NUMBER)
-        _refuse_text(name, codes, texts, ~is_number, is_like, "leave it out of numeric")
+        is_other = ~is_number & ~_matches(texts, TRUTH)  # true and false are numbers by themselves
+        is_wrong = is_other if is_other.any() else ~is_number
+        _refuse_text(name, codes, texts, is_wrong, is_like, "leave it out of numeric")
     is_like = ~is_number & _are_like_numbers(texts, is_number)
     is_other = ~is_number & ~is_like
     if not is_other.any():

@@ -14,13 +14,19 @@ import pyarrow.compute as pc
 from chaffinch.errors import InputError
 from chaffinch.storage.column_names import quoted
 from chaffinch.storage.datasets.column_types import NUMBER
+from chaffinch.storage.datasets.text_spellings import TRUTH
 from chaffinch.storage.sources import source_of
 from chaffinch.tasks.contract import Contract, KeptFeature
 from chaffinch.tasks.data.arrow import as_numbers
 from chaffinch.tasks.data.column_profile import check_largest
 from chaffinch.tasks.data.lag_features import made_names, order_of
 from chaffinch.tasks.data.matrix import feature_matrix
-from chaffinch.tasks.results.model import read_features, typed_feature
+from chaffinch.tasks.results.model import (
+    is_text,
+    read_features,
+    typed_feature,
+    word_read_as_missing,
+)
 from chaffinch.tasks.results.notebook import as_html
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.settings.columns import HistorySettings
@@ -127,7 +133,7 @@ class FeatureContract(Contract, Mapping[str, Any]):
         """
         categories, columns = self.categories, self.columns
         source = read_features(
-            table, {*columns, *self.features}, categories, self.made_of, self.zones
+            table, {*columns, *self.features}, categories, self.made_of, self.zones, self.numeric
         )
         if not source.num_rows:
             warnings.warn("the table has no rows", UserWarning, stacklevel=2)
@@ -222,6 +228,8 @@ def _changes(
             "selection; make sure that its source still fills it"
         )
     if feature.type == "category":
+        if lost := word_read_as_missing(typed, feature.categories or ()):
+            yield lost
         is_new = np.isnan(values) & typed.is_valid().to_numpy()
         if is_new.any():
             example = held[int(np.argmax(is_new))].as_py()
@@ -266,10 +274,11 @@ def _checked(
         try:
             typed = typed_feature(source, name, None)
         except InputError as error:
-            if not _is_text(held.type):
+            if not is_text(held):
                 raise
             texts = held.cast(pa.large_string())
-            others = texts.filter(pc.invert(pc.match_substring_regex(texts, rf"{NUMBER}|^\s*$")))
+            fits = rf"{NUMBER}|^\s*$" + (f"|{TRUTH}" if values == "boolean" else "")
+            others = texts.filter(pc.invert(pc.match_substring_regex(texts, fits)))
             raise InputError(_changed(name, "text", before, others or texts)) from error
         if pa.types.is_boolean(typed.type) and values == "number":
             raise InputError(_changed(name, "true and false", before, held))
@@ -283,17 +292,9 @@ def _checked(
     codes = feature_matrix(pa.table([typed], names=[name]), [name], {name: categories})[:, 0]
     # whole numbers, such as codes, may all be new
     may_be_new = pa.types.is_integer(held.type) and any(map(str.isdecimal, categories))
-    if not (_is_text(held.type) or may_be_new) and np.isnan(codes).all():
+    if not (is_text(held) or may_be_new) and np.isnan(codes).all():
         raise InputError(_changed(name, str(held.type), "text", held))
     return typed, codes
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    return bool(
-        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    )
 
 
 def _changed(name: str, now: str, before: str, held: pa.ChunkedArray) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.metrics import accuracy_score, r2_score
@@ -16,7 +17,9 @@ from sklearn.metrics import accuracy_score, r2_score
 from chaffinch.errors import InputError, as_input_error
 from chaffinch.storage.column_names import names_in_array, quoted
 from chaffinch.storage.datasets.column_types import type_columns
+from chaffinch.storage.datasets.text_spellings import refuse_points_of_thousands
 from chaffinch.storage.sources import source_of
+from chaffinch.storage.sources.formats.csv import MISSING
 from chaffinch.storage.sources.source import AllBut
 from chaffinch.tasks.contract import Contract
 from chaffinch.tasks.data.arrow import alike_categories, categories_of
@@ -51,6 +54,8 @@ class SelectedModel:
         Column of dates of each feature that is a part of one.
     zones : dict of str to bool
         Whether the times of each column of dates had a zone, as far as that is known.
+    numeric : collection of str
+        Columns named as numeric, whose points are decimal points.
     """
 
     fitted: FittedModel
@@ -59,6 +64,7 @@ class SelectedModel:
     table_order: tuple[str, ...]
     made_of: Mapping[str, str] = field(default_factory=dict)
     zones: Mapping[str, bool] = field(default_factory=dict)
+    numeric: Collection[str] = ()
 
     @classmethod
     def from_contract(
@@ -83,6 +89,7 @@ class SelectedModel:
             tuple(contract.features),
             contract.made_of,
             contract.zones,
+            contract.numeric,
         )
 
     @property
@@ -176,7 +183,9 @@ class SelectedModel:
         features = list(self.fitted.schema.features)
         if isinstance(table, np.ndarray) or issparse(table):
             table = _as_table(table, self.features)
-        source = read_features(table, features, self.categories, self.made_of, self.zones)
+        source = read_features(
+            table, features, self.categories, self.made_of, self.zones, self.numeric
+        )
         there = {*source.column_names}
         needed = (name if name in there else self.made_of.get(name, name) for name in features)
         check_there(list(dict.fromkeys(needed)), source.column_names)
@@ -191,6 +200,8 @@ class SelectedModel:
             if name in self.categories:
                 unread = np.isnan(matrix[:, position])
                 warn_if_new(name, typed.column(position), unread, self.categories[name])
+                if lost := word_read_as_missing(typed.column(position), self.categories[name]):
+                    warnings.warn(f"column {name!r} {lost}", UserWarning, stacklevel=4)
         return matrix
 
 
@@ -259,27 +270,53 @@ def warn_if_new(
     )
 
 
+def word_read_as_missing(column: pa.ChunkedArray, known: Sequence[str]) -> str:
+    """Return that a category may have been read as missing, as NA of delimited text; else empty."""
+    words = [word for word in known if word in MISSING]
+    if not words or not column.null_count or pc.any(pc.is_in(column, pa.array(words))).as_py():
+        return ""
+    return (
+        f"has {column.null_count} missing values and no {quoted(words)}, a category of the "
+        "training, which delimited text reads as missing; give Parquet, or write another word in "
+        "both"
+    )
+
+
 def read_features(
     table: Any,
     columns: Collection[str],
     categorical: Collection[str],
     made_of: Mapping[str, str],
     zones: Mapping[str, bool],
+    numeric: Collection[str],
 ) -> pa.Table:
     """Return a source's table, with the parts of dates; of other columns only the names are read.
 
-    `made_of` is the column of dates of each part; see `with_date_features` for `zones`.
+    `made_of` is the column of dates of each part; see `with_date_features` for `zones`. Points of
+    `numeric` columns are decimal points; in others that seem to mark thousands they are refused.
     """
     try:
         source = source_of(table).read(
             categorical, drop=AllBut({*columns, *made_of.values()}), may_be_empty=True
         )
+        for held in source.schema:
+            if held.name in columns and held.name not in {*categorical, *numeric} and is_text(held):
+                texts = source.column(held.name).cast(pa.string()).combine_chunks()
+                encoded = texts.dictionary_encode()
+                refuse_points_of_thousands(held.name, encoded.indices, encoded.dictionary)
         return with_date_features(source, made_of, zones)
     except InputError as error:
         name = error.column
         if name is None or name not in columns or name in made_of.values():
             raise
         raise _unlike_training(error, name, name in categorical) from error
+
+
+def is_text(held: pa.Field | pa.ChunkedArray) -> bool:
+    """Return whether a column holds text, perhaps as categories."""
+    kind = held.type.value_type if pa.types.is_dictionary(held.type) else held.type
+    kinds = pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view
+    return any(is_kind(kind) for is_kind in kinds)
 
 
 def typed_feature(source: pa.Table, name: str, categories: Sequence[str] | None) -> pa.ChunkedArray:

@@ -146,7 +146,7 @@ _LEAST_BLOCK, _MOST_BLOCK, _BYTES_PER_COLUMN = 1 << 20, 1 << 23, 1 << 12
 _SAMPLE = 1 << 18  # bytes, at each of three places
 _NEARLY = 1e-6  # a product by 1,000 is rounded
 # pandas takes two words for missing that pyarrow does not
-_MISSING = [*pa.csv.ConvertOptions().null_values, "None", "<NA>"]
+MISSING = [*pa.csv.ConvertOptions().null_values, "None", "<NA>"]
 _TRUTH = [*pa.csv.ConvertOptions().true_values, *pa.csv.ConvertOptions().false_values]
 # The types of columns, in the order in which they are tried. Categories stay text,
 # but for dates of a format that is given.
@@ -313,7 +313,7 @@ def _read_typed(
     names, options = first.names, first.options
     nulls: dict[str, Any] = {
         "strings_can_be_null": True,
-        "null_values": [*_MISSING, *options.missing],
+        "null_values": [*MISSING, *options.missing],
     }
     guess, conversion = (
         pa.csv.ConvertOptions(column_types=types, **nulls)

@@ -352,3 +352,43 @@ def test_masked_losses_of_a_regression_are_those_of_its_predictions():
     X, y = table[result.features], table["income"]
     losses = chaffinch.masked_loss(result.model, X, y, loss="squared_error")
     assert losses.loss == pytest.approx(((result.model.predict(X) - y) ** 2).mean())
+
+
+@pytest.mark.parametrize("as_csv", [False, True])
+def test_points_that_may_mark_thousands_are_refused_unless_they_were_named_numeric(
+    tmp_path, as_csv
+):
+    ages = np.random.default_rng(0).integers(1, 3000, 240)
+    table = good_table().assign(age=ages)
+    of_whole = select(data=table)
+    pointed = table.assign(age=table["age"].map("{:,}".format).str.replace(",", "."))
+    newer = pointed.drop(columns="churned")
+    if as_csv:
+        newer.to_csv(tmp_path / "newer.csv", index=False)
+        newer = tmp_path / "newer.csv"
+    for use in (of_whole.contract.validate, of_whole.model.predict):
+        with pytest.raises(InputError, match="'age' seems to be written with points as marks"):
+            use(newer)
+    decimals = select(data=pointed, columns={"numeric": ["age"]})
+    assert len(decimals.model.predict(newer)) == 240
+
+
+def test_a_category_that_delimited_text_reads_as_missing_is_told_of(tmp_path):
+    table = good_table().assign(colour=lambda made: made["colour"].replace("red", "NA"))
+    result = select(data=table)
+    newer = table.drop(columns="churned")
+    result.model.predict(newer)
+    newer.to_csv(tmp_path / "newer.csv", index=False)
+    for use in (result.contract.validate, result.model.predict):
+        with pytest.warns(UserWarning, match="'colour' has .* missing values and no 'NA', a cat"):
+            use(tmp_path / "newer.csv")
+
+
+def test_a_word_among_booleans_is_named_and_not_one_of_them(tmp_path):
+    table = good_table().assign(age=lambda made: made["age"] > 0)
+    result = select(data=table)
+    newer = table.astype({"age": str})
+    newer.loc[100, "age"] = "unknown"
+    for use in (result.contract.validate, result.model.predict):
+        with pytest.raises(InputError, match="'unknown'"):
+            use(newer)
