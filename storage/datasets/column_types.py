@@ -39,8 +39,7 @@ from chaffinch.storage.sources.formats.text_options import date_formats_of
 
 NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 _WHOLE = r"^\s*[+-]?\d+\s*$"
-_WITHOUT_SIGN = r"^\s*\d+\s*$"
-_LEADING_ZERO = r"^\s*0\d"
+_LEADING_ZERO = r"^\s*[+-]?0\d"
 _PLAIN_WHOLE = re.compile("0|-?[1-9][0-9]*")
 EXACT = 2**53  # whole numbers up to it are exact in float64
 
@@ -96,7 +95,7 @@ def _without_blanks(encoded: pa.DictionaryArray) -> tuple[pa.Array, pa.Array]:
 def _are_codes(texts: pa.Array) -> bool:
     """Whether texts are whole numbers, some with leading zeros, which numbers do not have."""
     has_zero = pc.any(pc.match_substring_regex(texts, _LEADING_ZERO)).as_py()
-    return bool(has_zero) and all_match(texts, _WITHOUT_SIGN)
+    return bool(has_zero) and all_match(texts, _WHOLE)
 
 
 def _as_if_typed(texts: pa.Array) -> pa.Array:

@@ -20,7 +20,7 @@ from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.selection.models import kind_of
 from chaffinch.tasks.settings.selection import SelectionSettings
 
-_WHOLE, _CODE = re.compile(r"\s*[0-9]+\s*"), re.compile(r"\s*0[0-9]+\s*")
+_WHOLE, _CODE = re.compile(r"\s*[+-]?[0-9]+\s*"), re.compile(r"\s*[+-]?0[0-9]+\s*")
 _MUCH_MISSING = 0.5
 _NEARLY_ALL = 0.9
 _RARE_CLASS = 0.01

@@ -111,10 +111,11 @@ def test_iris_petals_set_setosa_apart():
     assert duplicates.startswith("1 of 150 rows")
 
 
-@pytest.mark.parametrize("other", ["x", "1.5", "-3"])
+@pytest.mark.parametrize("other", ["x", "1.5"])
 def test_a_category_for_what_else_it_holds_is_not_one_for_its_leading_zeros(other):
     assert not warned("leading zeros", table_with(k=text(["01", "1", "02", other] * 15)))
-    assert warned("leading zeros", table_with(k=text(["01", "1", "02", None] * 15)))
+    for code in (None, "-3", "-03"):
+        assert warned("leading zeros", table_with(k=text(["01", "1", "02", code] * 15)))
 
 
 @pytest.mark.parametrize("value", [pa.array([7]), pa.array([0.5]), text(["x"])])

@@ -140,7 +140,15 @@ def test_a_text_column_of_numbers_alone_is_numeric(texts: Any, expected: pa.Arra
 
 
 @pytest.mark.parametrize(
-    "texts", [["00500", "10001", None], ["01", "1"], [" 007", "12 ", ""], ["00", str(2**70)]]
+    "texts",
+    [
+        ["00500", "10001", None],
+        ["01", "1"],
+        [" 007", "12 ", ""],
+        ["-007", "8"],
+        ["+05"],
+        ["00", str(2**70)],
+    ],
 )
 def test_whole_numbers_with_leading_zeros_are_categories_unless_named_numeric(
     texts: list[str | None],
@@ -154,7 +162,7 @@ def test_whole_numbers_with_leading_zeros_are_categories_unless_named_numeric(
     assert numbers.drop_null().to_pylist() == [int(text) for text in held]
 
 
-@pytest.mark.parametrize("texts", [["-05", "10"], ["00.5", "1.5"], ["0", "10"], ["05", "1.5"]])
+@pytest.mark.parametrize("texts", [["-5", "10"], ["00.5", "1.5"], ["-0", "10"], ["05", "1.5"]])
 def test_other_numbers_are_numbers_however_many_zeros_they_lead_with(texts: list[str]) -> None:
     assert typed(texts).to_pylist() == [float(text) for text in texts]
 

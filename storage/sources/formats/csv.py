@@ -423,8 +423,8 @@ def _are_thousandths(values: pa.Array) -> bool:
 
 
 def _have_leading_zeros(whole_numbers: pa.StringArray) -> bool:
-    trimmed = pc.ascii_ltrim_whitespace(whole_numbers)
-    after = trimmed.filter(pc.starts_with(trimmed, "0"))
+    digits = pc.ascii_ltrim(whole_numbers, characters="-+ \t\r\n\f\v")
+    after = digits.filter(pc.starts_with(digits, "0"))
     return bool(pc.any(pc.greater(pc.binary_length(after), 1)).as_py())
 
 
