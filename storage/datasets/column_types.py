@@ -52,7 +52,8 @@ def typed_text(
     if not len(present):
         return pa.nulls(len(codes), pa.float64())
     if categorical:
-        return category_of(codes, _as_if_typed(texts))
+        same = _as_if_typed(texts).dictionary_encode()
+        return category_of(same.indices.take(codes), same.dictionary)
     if numeric and all_match(texts, TRUTH):
         return pc.equal(pc.utf8_lower(texts), "true").take(codes)
     if not numeric and _are_codes(texts):
@@ -101,18 +102,15 @@ def _are_codes(texts: pa.Array) -> bool:
 def _as_if_typed(texts: pa.Array) -> pa.Array:
     """Return categories in the form they would have if the source held numbers, booleans or dates.
 
-    They stay unchanged if a program would not write the values so, or if two would become equal.
+    They stay unchanged if a program would not write one of the values so.
     """
     if all_match(texts, TRUTH):
-        typed = pc.utf8_lower(texts)
-    elif all_match(texts, NUMBER):
-        typed = pa.array(map(_as_number, texts.to_pylist()), texts.type)
-    elif (times := iso_times(texts, exact=True)) is not None:
-        typed = _days_or_times(times)
-    else:
-        return texts
-    is_one_for_one = pc.count_distinct(typed).as_py() == len(texts)
-    return typed if is_one_for_one else texts
+        return pc.utf8_lower(texts)
+    if all_match(texts, NUMBER):
+        numbers = pa.array(map(_as_number, texts.to_pylist()), texts.type)
+        return texts if numbers.null_count else numbers
+    times = iso_times(texts, exact=True)
+    return texts if times is None else _days_or_times(times)
 
 
 def _days_or_times(times: pa.Array) -> pa.Array:
@@ -241,7 +239,8 @@ def type_columns(
 
     Categories keep their text, unless every value is a number as programs write it, a boolean or an
     ISO date. Then they get the text of that value, so that 1.0 is 1, True is true, and a midnight
-    is its day, such as 2024-01-31, for sources with types write the same rows so. Categories are
+    is its day, such as 2024-01-31, for sources with types write the same rows so. Decimals keep
+    their places, as 1.10 does in text. Categories are
     sorted by value where all are numbers, else by code point; none is unused. Timestamps are
     truncated to microseconds unless they are categories.
 
@@ -350,6 +349,8 @@ def _typed(
     if categorical:
         encoded = values.dictionary_encode()
         texts = [as_text(value) for value in encoded.dictionary.to_pylist()]
+    elif pa.types.is_decimal(kind) and categorical:  # 1.10 keeps its places, as from text
+        return typed_text(name, column.cast(pa.string()), categorical, numeric, ordered)
         return category_of(encoded.indices, pa.array(texts, pa.string()))
     return values
 

@@ -177,9 +177,9 @@ def test_numbers_as_programs_write_them_are_the_categories_that_the_numbers_are(
 
 
 @pytest.mark.parametrize(
-    "texts", [["250.0", "250.00"], ["1", "1.0"], ["+1", "-1"], ["1.50", "2.0"], ["x", "2.0"]]
+    "texts", [["250.0", "250.00"], ["+1", "-1"], ["1.50", "2.0"], ["x", "2.0"], ["TRUE", "maybe"]]
 )
-def test_what_no_program_writes_or_would_become_one_stays_as_it_is(texts: list[str]) -> None:
+def test_what_no_program_writes_stays_as_it_is(texts: list[str]) -> None:
     column = typed(texts, categorical=["x"])
     assert sorted(column.dictionary.to_pylist()) == sorted(texts)
 
@@ -193,6 +193,32 @@ def test_true_and_false_as_text_are_the_categories_that_bool_is_and_numbers_if_n
     truth = [None if not text else text.lower() == "true" for text in texts]
     assert typed(texts, categorical=["x"]).equals(typed(truth, categorical=["x"]))
     assert typed(texts, numeric=["x"]).equals(typed(truth))
+
+
+@pytest.mark.parametrize(
+    ("texts", "categories"),
+    [
+        (["1.0", "1", None, "2", "1.0"], ["1", "2"]),
+        (["TRUE", "true", None, "False", "True"], ["false", "true"]),
+        (["2024-01-31 00:00:00", "2024-01-31", None, "2024-02-01"], ["2024-01-31", "2024-02-01"]),
+        (["2024-01-31T08:00Z", "2024-01-31T09:00+01:00", None], ["2024-01-31 08:00:00"]),
+    ],
+)
+def test_two_texts_of_one_value_are_one_category(
+    texts: list[str | None], categories: list[str]
+) -> None:
+    column = typed(texts, categorical=["x"])
+    assert column.dictionary.to_pylist() == categories
+    assert column[0] == column[1]
+    assert column.is_null().to_pylist() == [text is None for text in texts]
+
+
+@pytest.mark.parametrize("decimals", [["1.00", "2.00"], ["1.10", "2.00"], ["1.0", "2.5"], ["3"]])
+def test_decimals_are_the_categories_that_their_text_is(decimals: list[str]) -> None:
+    one, other = (
+        typed(values, categorical=["x"]) for values in (decimals, [*map(Decimal, decimals)])
+    )
+    assert one.equals(other)
 
 
 def test_blanks_are_missing() -> None:
