@@ -28,6 +28,8 @@ from chaffinch.storage.datasets.text_spellings import (
     all_match,
     are_dates,
     are_iso_dates,
+    differ_in_zone,
+    have_years,
     iso_times,
     refuse_large_among_small,
     refuse_points_of_thousands,
@@ -35,7 +37,7 @@ from chaffinch.storage.datasets.text_spellings import (
     text_has_zone,
 )
 from chaffinch.storage.memory import FreedBytes, bytes_of
-from chaffinch.storage.sources.formats.text_options import date_formats_of
+from chaffinch.storage.sources.formats.text_options import ISO_DAY, date_formats_of
 
 NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 _WHOLE = r"^\s*[+-]?\d+\s*$"
@@ -68,18 +70,36 @@ def typed_text(
     times = iso_times(texts)
     if times is not None:
         return times.take(codes)
-    if are_dates(texts, ordered):
-        is_iso = are_iso_dates(texts, ordered)
-        dates = texts.filter(pa.array(is_iso)) if is_iso.any() else texts
-        form = re.sub(r"\d", "0", pc.min(dates).as_py())  # the value itself is the user's
-        formats = " or ".join(() if is_iso.any() else date_formats_of(texts))
-        in_formats = f", in the format {formats}" if formats else ""
-        kinds = [f"{DATE_IN_TEXT} written as {form!r}{in_formats}"] * len(texts)
-        for i in np.flatnonzero(~is_iso) if is_iso.any() else ():
-            kinds[i] = f"{NO_DATE}{short_repr(texts[i].as_py())}"
-        return pa.array(kinds, OTHER).take(codes)
+    if (is_iso := are_iso_dates(texts, ordered)).any():
+        return pa.array(_kinds_of_iso_dates(texts, is_iso), OTHER).take(codes)
+    if (is_date := are_dates(texts, ordered)).any():
+        return pa.array(_kinds_of_dates(texts, is_date), OTHER).take(codes)
     refuse_spelling(name, codes, texts, is_number)
     return category_of(codes, texts)
+
+
+def _kinds_of_iso_dates(texts: pa.Array, is_date: NDArray[np.bool_]) -> list[str]:
+    """Return why texts of which most are dates such as 2023-01-31 are no timestamps."""
+    if is_date.all() and differ_in_zone(texts):
+        return [MIXED_ZONES] * len(texts)
+    kinds = [_written_as(texts.filter(pa.array(is_date)))] * len(texts)
+    for i in np.flatnonzero(~is_date):
+        kinds[i] = f"{NO_DATE}{short_repr(texts[i].as_py())}"
+    return kinds
+
+
+def _kinds_of_dates(texts: pa.Array, is_date: NDArray[np.bool_]) -> list[str]:
+    """Return how texts of which most are dates are written where it is not as 2023-01-31."""
+    dates = texts.filter(pa.array(is_date))
+    others = dates.filter(pc.invert(pc.match_substring_regex(dates, f"^{ISO_DAY}")))
+    formats = " or ".join(date_formats_of(others) if len(others) else ())
+    in_formats = f", in the format {formats}" if formats else ""
+    return [f"{_written_as(others if len(others) else dates)}{in_formats}"] * len(texts)
+
+
+def _written_as(dates: pa.Array) -> str:
+    form = re.sub(r"\d", "0", pc.min(dates).as_py())  # the value itself is the user's
+    return f"{DATE_IN_TEXT} written as {form!r}"
 
 
 def _without_blanks(encoded: pa.DictionaryArray) -> tuple[pa.Array, pa.Array]:
@@ -212,6 +232,7 @@ TIMESTAMP = pa.timestamp("us")
 OTHER = pa.string()  # the name of a type that cannot be a feature, such as a list
 DATE_IN_TEXT = "date in text"
 NO_DATE = f"{DATE_IN_TEXT} but for "  # of the rows that hold none, among dates as 2023-01-31
+MIXED_ZONES = f"{DATE_IN_TEXT} with a zone in some rows and without one in others"
 _LONGEST = 60  # of a type name, which for structs includes all fields
 
 
@@ -328,6 +349,8 @@ def _typed(
             return typed_text(name, digits, categorical, numeric, ordered)
         if not categorical:
             values = _whole(name, values, keep=numeric or ordered)
+    elif pa.types.is_decimal(kind) and categorical:  # 1.10 keeps its places, as from text
+        return typed_text(name, column.cast(pa.string()), categorical, numeric, ordered)
     elif pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         values = finite(name, one_chunk(column.cast(pa.float64())))
     elif pa.types.is_date(kind) or pa.types.is_timestamp(kind):
@@ -339,7 +362,7 @@ def _typed(
         try:
             values = one_chunk(_timestamps(column, exact=categorical))
         except pa.ArrowInvalid:
-            return _other(source, "timestamp beyond the years that microseconds can count")
+            return _other(source, "timestamp beyond the years 1 to 9999")
         if categorical:
             values = _days_or_times(values)
     else:
@@ -349,8 +372,6 @@ def _typed(
     if categorical:
         encoded = values.dictionary_encode()
         texts = [as_text(value) for value in encoded.dictionary.to_pylist()]
-    elif pa.types.is_decimal(kind) and categorical:  # 1.10 keeps its places, as from text
-        return typed_text(name, column.cast(pa.string()), categorical, numeric, ordered)
         return category_of(encoded.indices, pa.array(texts, pa.string()))
     return values
 
@@ -371,10 +392,14 @@ def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _timestamps(column: pa.ChunkedArray, *, exact: bool) -> pa.ChunkedArray:
-    """Return days or times in microseconds without their zone; `exact` nanoseconds stay so."""
+    """Return days or times without their zone, in microseconds; `exact` nanoseconds stay so."""
     kind = column.type
-    if not pa.types.is_timestamp(kind):
-        return column.cast(TIMESTAMP)
-    if exact and kind.unit == "ns":
-        return column.cast(pa.timestamp("ns"))
-    return column.cast(pa.timestamp("us", kind.tz), safe=kind.unit != "ns").cast(TIMESTAMP)
+    if pa.types.is_timestamp(kind):
+        unit = "ns" if exact and kind.unit == "ns" else "us"
+        times = column.cast(pa.timestamp(unit, kind.tz), safe=kind.unit != "ns")
+        times = times.cast(pa.timestamp(unit))
+    else:
+        times = column.cast(TIMESTAMP)
+    if not have_years(times):
+        raise pa.ArrowInvalid("no years")
+    return times

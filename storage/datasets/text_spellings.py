@@ -21,9 +21,12 @@ from numpy.typing import NDArray
 from chaffinch.errors import InputError
 from chaffinch.storage.sources.formats.text_options import (
     IN_MARKS,
+    ISO_DAY,
     NUMBER_IN_MARKS,
+    ZONE,
     TextOptions,
     are_perhaps_thousands,
+    date_formats_of,
     literal,
     marks_of,
 )
@@ -69,23 +72,25 @@ _SMALL, _LARGE = r"^-?\d{1,10}$", r"^-?\d{16,}$"
 
 TRUTH = r"^(true|True|TRUE|false|False|FALSE)$"
 _MONTH = r"(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
-_ISO_DAY = r"\d{4}-\d{2}-\d{2}"
-_ISO = rf"^{_ISO_DAY}(?:[ T]\d{{2}}:\d{{2}}(?::\d{{2}}(?:\.\d{{1,9}})?)?)?"
-_ZONE = r"(?:Z|[+-]\d{2}(?::?\d{2})?)"
+_ISO = rf"^{ISO_DAY}(?:[ T]\d{{2}}:\d{{2}}(?::\d{{2}}(?:\.\d{{1,9}})?)?)?"
+_TIME = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:\s*(?i:[ap]\.?m\.?))?"
 _TWO = r"(?:0?[1-9]|[12]\d|3[01])"  # a day or a month
 _DATE = (
     rf"^\s*(?:(?i:mon|tue|wed|thu|fri|sat|sun)[a-z]*,?\s+)?(?:{_TWO}[/.-]{_TWO}[/.-]\d{{4}}"
     rf"|\d{{4}}[/.-]{_TWO}[/.-]{_TWO}|{_TWO}/{_TWO}/\d{{2}}|\d{{2}}\.\d{{2}}\.\d{{2}}"
-    rf"|{_TWO}(?:st|nd|rd|th)?[ .-]*{_MONTH}[ .,-]*(?:\d{{4}}|\d{{2}})"
-    rf"|{_MONTH}[ .]*{_TWO}(?:st|nd|rd|th)?,?\s*\d{{4}})"
-    r"(?:,?[ T]+\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:\s*(?i:[ap]\.?m\.?))?"
-    rf"(?:\s*(?:{_ZONE}|[A-Z]{{3,4}}))?)?\s*$"
+    rf"|{_TWO}(?:st|nd|rd|th)?[ ./-]*{_MONTH}[ .,/-]*(?:\d{{4}}|\d{{2}})"
+    rf"|{_MONTH}[ .]*{_TWO}(?:st|nd|rd|th)?,?\s*(?:{_TIME}\s*(?:[A-Z]{{3,4}}\s*)?)?\d{{4}}"
+    r"(?: [+-]\d{4})?)"
+    rf"(?:(?:,?[ T]+|:){_TIME}(?:\s*(?:{ZONE}|[A-Z]{{3,4}}))?)?\s*$"
+    rf"|^\s*(?:19|20)\d{{6}}T\d{{4}}(?:\d{{2}}(?:\.\d+)?)?{ZONE}?\s*$"
 )
 _MOSTLY_DATES = 0.95  # of the different texts
 _FEWEST_DATES = 4
 # four digits or more, and one letter at most, as in 2026-01-1O
 _LIKE_A_DATE = r"^[\d/.:, TZ+-]*[A-Za-z]?[\d/.:, TZ+-]*$"
 _FOUR_DIGITS = r"(?:\D*\d){4}"
+# what is no category beside ISO dates
+_NO_WORD = rf"^\P{{L}}*(?:\dT\d\P{{L}}*)?Z?$|{_PLACEHOLDER}"
 
 
 def iso_times(texts: pa.Array, *, exact: bool = False) -> pa.Array | None:
@@ -95,56 +100,76 @@ def iso_times(texts: pa.Array, *, exact: bool = False) -> pa.Array | None:
     and one has more than six digits of a second, they are nanoseconds.
     """
     unit = "ns" if exact and pc.any(pc.match_substring_regex(texts, r"\.\d{7}")).as_py() else "us"
-    for zone, kind in (("", pa.timestamp(unit)), (_ZONE, pa.timestamp(unit, "UTC"))):
+    for zone, kind in (("", pa.timestamp(unit)), (ZONE, pa.timestamp(unit, "UTC"))):
         if all_match(texts, f"{_ISO}{zone}$"):
             if unit == "us":
                 texts = pc.replace_substring_regex(texts, r"(\.\d{6})\d+", r"\1")
             try:
-                return texts.cast(kind).cast(pa.timestamp(unit))
+                times = texts.cast(kind).cast(pa.timestamp(unit))
             except pa.ArrowInvalid:  # a month 13, or a date without the zone of the others
                 return None
+            return times if have_years(times) else None
     return None
+
+
+def have_years(times: pa.Array | pa.ChunkedArray) -> bool:
+    """Return whether all times are in the years 1 to 9999, beyond which programs have none."""
+    first, last = (pc.year(end).as_py() for end in pc.min_max(times).values())
+    return first is None or (first >= 1 and last <= 9999)
 
 
 def text_has_zone(text: object) -> bool | None:
     """Return whether a time such as 2023-01-31 08:00Z has a zone; None for all but such text."""
-    if not isinstance(text, str) or not re.match(rf"{_ISO_DAY}[ T]\d{{2}}:\d{{2}}", text):
+    if not isinstance(text, str) or not re.match(rf"{ISO_DAY}[ T]\d{{2}}:\d{{2}}", text):
         return None
-    return re.search(rf"{_ZONE}$", text[len("2023-01-31 08:00") :]) is not None
+    return re.search(rf"{ZONE}$", text[len("2023-01-31 08:00") :]) is not None
 
 
-def are_dates(texts: pa.Array, ordered: bool = False) -> bool:
-    """Return whether texts are dates in any spelling; see `_are_mostly`."""
-    return _are_mostly(_matches(texts, _DATE), texts, ordered)
+def are_dates(texts: pa.Array, ordered: bool = False) -> NDArray[np.bool_]:
+    """Return which texts are dates in any spelling, if nearly all are; otherwise none is."""
+    return _if_mostly(_matches(texts, _DATE), texts, ordered, beside=_PLACEHOLDER)
 
 
 def are_iso_dates(texts: pa.Array, ordered: bool = False) -> NDArray[np.bool_]:
     """Return which texts are dates such as 2023-01-31, if nearly all are; otherwise none is."""
-    is_iso = _matches(texts, f"{_ISO}(?:{_ZONE})?$")
-    is_mostly = _are_mostly(is_iso, texts, ordered)
-    if is_mostly:
+    is_iso = _matches(texts, f"{_ISO}(?:{ZONE})?$")
+    if 2 * is_iso.sum() > len(texts):
         place = np.flatnonzero(is_iso)
         is_iso[place] = [_is_time(texts[i].as_py()) for i in place]
-    return is_iso if is_mostly and is_iso.mean() > 0.5 else np.zeros(len(texts), dtype=bool)
+    return _if_mostly(is_iso & (2 * is_iso.sum() > len(texts)), texts, ordered, beside=_NO_WORD)
+
+
+def differ_in_zone(texts: pa.Array) -> bool:
+    """Return whether some of the dates, which are such as 2023-01-31, have a zone and some none."""
+    n_zoned = int(_matches(texts, rf":.*{ZONE}$").sum())
+    return 0 < n_zoned < len(texts)
 
 
 def stands_for_missing(text: str) -> bool:
-    """Return whether a text among dates is a word for a missing value, or a day that is none."""
-    return _has(text, _PLACEHOLDER) or (_has(text, f"^{_ISO_DAY}$") and not _is_time(text))
+    """Return whether a text among dates is a word for a missing value, or a time that is none."""
+    if _has(text, _PLACEHOLDER):
+        return True
+    if not _has(text, rf"^[\d/.: T-]+{ZONE}?$") or _is_time(text):
+        return False
+    return _has(text, f"^{ISO_DAY}") or not date_formats_of(pa.array([text]))
 
 
-def _are_mostly(is_date: NDArray[np.bool_], texts: pa.Array, ordered: bool) -> bool:
-    """Return whether texts are dates but for a few.
+def _if_mostly(
+    is_date: NDArray[np.bool_], texts: pa.Array, ordered: bool, *, beside: str
+) -> NDArray[np.bool_]:
+    """Return `is_date` if texts are dates but for a few, or for some like `beside`; else none is.
 
     Among few texts a single other one is a wrong date only if it looks like one, and not a
     category such as never. Text in an `ordered` column, such as the time, is wrong anyway.
     """
     n_others = len(texts) - is_date.sum()
     if n_others <= (0.5 if ordered else 1 - _MOSTLY_DATES) * len(texts):
-        return True
-    is_few = n_others == 1 and len(texts) > _FEWEST_DATES
+        return is_date
     others = texts.filter(pa.array(~is_date))
-    return is_few and all_match(others, _LIKE_A_DATE) and all_match(others, _FOUR_DIGITS)
+    are_beside = 2 * n_others < len(texts) and all_match(others, beside)
+    is_few = n_others == 1 and len(texts) > _FEWEST_DATES
+    is_like = is_few and all_match(others, _LIKE_A_DATE) and all_match(others, _FOUR_DIGITS)
+    return is_date if are_beside or is_like else np.zeros(len(texts), dtype=bool)
 
 
 def _is_time(text: str) -> bool:

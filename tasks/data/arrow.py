@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from chaffinch.errors import InputError
 from chaffinch.storage.column_names import alike, quoted
 from chaffinch.storage.datasets.column_types import EXACT, NO_DATE, OTHER
+from chaffinch.storage.sources.formats.text_options import DELIMITERS
 from chaffinch.tasks.selection.core import Floats
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
@@ -28,6 +29,9 @@ def column_of(table: Any, name: str, role: str) -> Any:
         nearest = alike(name, names)
         has = f"it has {quoted(names)}" if names else "it has no columns"
         remedy = f"did you mean {quoted(nearest, 'or')}?" if nearest else has
+        for mark, option in DELIMITERS.items():
+            if any(name in text.split(mark) for text in names):
+                remedy = f"if {mark!r} separates the fields, add #delimiter={option} to the path"
         raise InputError(f"{role} {name!r} is no column of the table; {remedy}")
     return table.column(names.index(name))
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from chaffinch.errors import InputError
-from chaffinch.storage.datasets.column_types import DATE_IN_TEXT, type_columns
+from chaffinch.storage.datasets.column_types import DATE_IN_TEXT, MIXED_ZONES, type_columns
 from chaffinch.tasks.data.arrow import (
     are_beyond_exact,
     as_keys,
@@ -245,6 +245,11 @@ def _refuse_other(role: str, name: str, column: Any) -> None:
             raise InputError(
                 f"{role} {name!r} holds dates but {wrong}, which is no date such as 2023-01-31",
                 f"correct it{otherwise}",
+            )
+        if kind == MIXED_ZONES:
+            raise InputError(
+                f"{role} {name!r} is a {kind}",
+                f"write all with a zone, as in 2023-01-31 08:00+01:00, or all without{otherwise}",
             )
         if kind.startswith(DATE_IN_TEXT):
             raise InputError(

@@ -12,12 +12,14 @@ from typing import Any
 from urllib.parse import quote
 
 import numpy as np
+import pyarrow as pa
 
 from chaffinch.errors import InputError, about_column
 from chaffinch.storage.column_names import nearest_or_all, quoted, quoted_with_reasons
-from chaffinch.storage.datasets.column_types import DATE_IN_TEXT, NO_DATE
+from chaffinch.storage.datasets.column_types import DATE_IN_TEXT, MIXED_ZONES, NO_DATE
 from chaffinch.storage.datasets.dataset import OnDone, ignored
 from chaffinch.storage.datasets.text_spellings import stands_for_missing
+from chaffinch.storage.sources.formats.text_options import date_formats_of
 from chaffinch.tasks.data.arrow import as_numbers, categories_of, column_of, kind_of, other_type
 from chaffinch.tasks.data.column_profile import (
     LARGEST,
@@ -66,6 +68,10 @@ _USE_OTHERS = ": to use one, make it numbers or text"
 _USE_DATES = (
     ": to use them, write all as 2023-01-31, or add their format, as in #date_format=%d.%m.%Y, to "
     "the path of delimited text; or name it as categorical"
+)
+_USE_ZONES = (
+    ": to use them, write all with a zone, as in 2023-01-31 08:00+01:00, or all without; or name "
+    "it as categorical"
 )
 
 
@@ -210,7 +216,7 @@ def _reason_to_exclude(row: ColumnProfile, settings: SelectionSettings) -> str |
             as_parts = settings.columns.dates == "parts"
             reason = DATE_PARTS if as_parts else TIMESTAMPS + _USE_TIMESTAMPS
         elif row.type.startswith(DATE_IN_TEXT):
-            reason = f"{row.type}{_USE_DATES}"
+            reason = f"{row.type}{_USE_ZONES if row.type == MIXED_ZONES else _USE_DATES}"
             if row.type.startswith(NO_DATE):
                 reason = _not_in_every_row(row.type.removeprefix(NO_DATE).strip("'"))
         else:
@@ -236,7 +242,12 @@ def _not_in_every_row(text: str) -> str:
     kind = f"{DATE_IN_TEXT}, but not in every row"
     # other values of a column that is left out are in no warning
     if not stands_for_missing(text):
-        return f"{kind}{_USE_DATES}, or leave empty what is none"
+        formats = " or ".join(f"#date_format={form}" for form in date_formats_of(pa.array([text])))
+        add = f", or add {formats} to the path of delimited text without a format" * bool(formats)
+        return (
+            f"{kind} as 2023-01-31: to use them, write all so{add}; or leave empty what is none, "
+            "or name it as categorical"
+        )
     return (
         f"{kind}, such as {text!r}: if it stands for a missing value, leave it empty, or add "
         f"#na={quote(text)} to the path of delimited text; else correct it"

@@ -61,6 +61,10 @@ TABLES = [
     bad("complex numbers", bad_table(a=np.full(N, 1 + 2j))),
     bad("one day that is none", bad_table(a=changed(map(str, pd.date_range("2024-01-01",
         periods=N).date), 5, "2024-02-30")), time="a"),
+    bad("times of which some lack a zone", bad_table(a=[
+        f"2024-01-{1 + i % 28:02} 10:00{'Z' if i else ''}" for i in range(N)]), time="a"),
+    bad("fields that a semicolon separates",
+        bad_table().rename(columns={"a": "a;b", "y": "c;y"})),
     bad("dates of another form", bad_table(a=[f"{1 + i % 28:02}.01.2024" for i in range(N)]),
         time="a"),
     *(bad(f"{role} of lists", bad_table(a=[[1]] * N), **{role: given})

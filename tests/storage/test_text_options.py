@@ -1,13 +1,16 @@
 """Options behind the path of delimited text say how its numbers, dates and words are written."""
 
 import gzip
-from datetime import date, datetime
+import re
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from urllib.parse import quote
 
 import pyarrow as pa
 import pytest
 
 from chaffinch import InputError
+from chaffinch.storage.datasets.column_types import type_columns
 from chaffinch.storage.sources import source_of
 
 READ = {
@@ -42,10 +45,39 @@ READ = {
             "b": [date(2024, 1, 31), date(2024, 2, 1)],
         },
     ),
+    "dates beside ISO dates": (
+        "a,b\n31.01.2024,1\n2024-02-01,2\n31.02.2024,3\n",
+        "date_format=%d.%m.%Y",
+        {"a": ["2024-01-31", "2024-02-01", "31.02.2024"], "b": [1, 2, 3]},
+    ),
+    "dates that pandas wrote as numbers": (
+        "a,b\n20240131.0,1\n20240201.0,2\n,3\n",
+        "date_format=%Y%m%d",
+        {"a": [datetime(2024, 1, 31), datetime(2024, 2, 1), None], "b": [1, 2, 3]},
+    ),
+    "times with an offset": (
+        "a,b\n31.01.2024 10:30+0200,31.01.2024 10:30\n01.02.2024 00:00-05:30,-\n",
+        "date_format=%d.%m.%Y %H:%M%z",
+        {
+            "a": [
+                datetime(2024, 1, 31, 8, 30, tzinfo=UTC),
+                datetime(2024, 2, 1, 5, 30, tzinfo=UTC),
+            ],
+            "b": ["31.01.2024 10:30", "-"],
+        },
+    ),
+    "months by name": (
+        "a,b\n31-JAN-24,1\n01-feb-24,2\n",
+        "date_format=%d-%b-%y",
+        {"a": [datetime(2024, 1, 31), datetime(2024, 2, 1)], "b": [1, 2]},
+    ),
     "a number for missing": ("a,b\n1,x\n-9.0,y\n", "na=-9", {"a": [1, None], "b": ["x", "y"]}),
     "words for missing": ("a,b\n1,x\n-,?\n", "na=-|?", {"a": [1, None], "b": ["x", None]}),
     "a delimiter": ("a:b\n1:2,5\n", "delimiter=:&decimal=,", {"a": [1], "b": [2.5]}),
     "tabs below commas": ("a,x\tb\n1\t2\n", "delimiter=tab", {"a,x": [1], "b": [2]}),
+    "a comma in quotes": ('m;"a, ""x"" b";y\n1;2;3\n', "", {"m": [1], 'a, "x" b': [2], "y": [3]}),
+    "a semicolon in quotes": ('"a;b",y\n1,2\n', "", {"a;b": [1], "y": [2]}),
+    "a comma in quotes over two lines": ('m;"a,\nb"\n1;2\n', "", {"m": [1], "a,\nb": [2]}),
     "comments": ("# x, y\n\n# z\na,b\n1,2\n", "comment=%23", {"a": [1], "b": [2]}),
     "a mark of Excel": ("sep=;\na,x;b\n1;2\n", "", {"a,x": [1], "b": [2]}),
     "a mark and an option": ("sep=;\na,b\n1,2\n", "delimiter=,", {"a": [1], "b": [2]}),
@@ -98,6 +130,13 @@ REFUSED = {
     "two marks": ("x.csv#decimal=,,", r"^decimal of x.csv must be a single mark but is ',,'"),
     "a digit": ("x.csv#thousands=1", r"^thousands of x.csv must be a single mark but is '1'"),
     "equal marks": ("x.csv#thousands=.", r"^decimal and thousands of x.csv must differ"),
+    **{
+        f"a date_format {form}": (
+            f"x.csv#date_format={form}",
+            rf"^date_format of x.csv is '{re.escape(form)}', by which no dates are read; give",
+        )
+        for form in ("dd.mm.yyyy", "%d.%m", "%d.%m.%Y %Z", "%d.%m.%Y %H:%M:%S.%f", "%z %d.%m.%Y")
+    },
     "no codec": ("x.csv#encoding=latin-99", r"^encoding 'latin-99' of x.csv is unknown; give"),
     "no codec of text": ("x.csv#encoding=hex", r"^encoding 'hex' of x.csv is unknown; give"),
     "another codec": ("x.csv#encoding=utf-16", r"^the header of x.csv is not text in utf-16"),
@@ -183,6 +222,46 @@ def test_a_mark_of_utf_16_says_which_encoding_to_give(
 def test_dates_of_digits_alone_are_no_numbers_if_their_format_is_given(tmp_path: Path) -> None:
     path = tmp_path / "orders.csv"
     path.write_text("day,amount\n20240818,20240818\n20231201,7\n")
-    table = source_of(f"{path}#date_format=%Y%m%d").read()
+    table = type_columns(source_of(f"{path}#date_format=%Y%m%d").read())
     assert table.column("day").to_pylist() == [datetime(2024, 8, 18), datetime(2023, 12, 1)]
     assert table.column("amount").to_pylist() == [20240818, 7]
+
+
+@pytest.mark.parametrize(
+    ("form", "wrong"),
+    [
+        *(("%Y%m%d", text) for text in ("20240230", "0", "00000000", "99999999", "0.0")),
+        *(("%d.%m.%Y", text) for text in ("31.02.2024", "00.00.0000", "0")),
+        *(("%d.%m.%Y %H:%M%z", text) for text in ("31.02.2024 10:00+0100", "01.02.2024 24:00Z")),
+    ],
+)
+@pytest.mark.parametrize("n_days", [3, 99])
+def test_one_value_that_is_none_makes_no_numbers_of_dates(
+    tmp_path: Path, form: str, wrong: str, n_days: int
+) -> None:
+    start = datetime(1900, 1, 1, tzinfo=UTC)
+    days = [(start + timedelta(days=i)).strftime(form) for i in range(n_days)]
+    path = tmp_path / "x.csv"
+    for texts in ([*days, wrong], [wrong, *days]):
+        path.write_text("\n".join(["day,b", *(f"{text},1" for text in texts)]))
+        raw = source_of(f"{path}#date_format={form}").read()
+        kinds = type_columns(raw, has_others=True)["day"].to_pylist()
+        assert kinds[texts.index(wrong)] == f"date in text but for {wrong!r}"
+        assert len(set(kinds)) == 2
+        left_empty = source_of(f"{path}#date_format={form}&na={quote(wrong)}").read()
+        column = type_columns(left_empty)["day"]
+        assert column.type == pa.timestamp("us")
+        assert column.null_count == 1
+
+
+@pytest.mark.parametrize(("mark", "option"), [(";", ";"), ("|", "|"), ("\t", "tab")])
+def test_a_comma_that_is_taken_for_the_delimiter_has_a_remedy(
+    tmp_path: Path, mark: str, option: str
+) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text(f"m,n{mark}y\n1,5{mark}2,5\n")
+    with pytest.raises(InputError, match=r"must have 2 fields .* has 3; correct it") as caught:
+        source_of(path).read()
+    (offered,) = re.findall(r"or add (#delimiter=\S+) to the path$", str(caught.value))
+    assert offered == f"#delimiter={option}"
+    assert source_of(f"{path}{offered}&decimal=,").read().to_pydict() == {"m,n": [1.5], "y": [2.5]}

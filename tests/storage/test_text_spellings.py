@@ -305,6 +305,9 @@ def test_dates_in_iso_form_are_timestamps_by_every_door(zone: str, tmp_path: Pat
         *("31/01/2023", "01/31/2023", "1/2/23", "31.01.2023", "31-01-2023", "2023/01/31"),
         *("2023.01.31", "2023-1-3", "31 Jan 2023", "31-JAN-23", "Jan 31, 2023"),
         *("31/01/2023 10:30", "01/31/2023 10:30:00 PM", "Tue, 31 January 2023"),
+        *("20230131T103000Z", "20230131T1030", "31/Jan/2023:10:30:00 +0100"),
+        *("Tue Jan 31 10:30:00 2023", "Tue Jan 31 10:30:00 CET 2023"),
+        "Tue Jan 31 10:30:00 2023 +0100",
     ],
 )
 def test_dates_in_another_form_are_left_out_with_their_value(text: str) -> None:
@@ -324,6 +327,9 @@ def test_dates_in_another_form_are_left_out_with_their_value(text: str) -> None:
         (["31.01.99 10:30:05", "01.02.99 00:00:00"], "%d.%m.%y %H:%M:%S"),
         (["01/02/2023", "03/04/2023"], "%d/%m/%Y or %m/%d/%Y"),
         (["2023/01/31"], "%Y/%m/%d"),
+        (["31.01.2023 10:30 +0100", "01.02.2023 10:30 -0500"], "%d.%m.%Y %H:%M %z"),
+        (["31.01.2023 10:30:00Z"], "%d.%m.%Y %H:%M:%S%z"),
+        (["31.01.2023", "2023-02-01"], "%d.%m.%Y"),
     ],
 )
 def test_dates_in_another_form_name_the_formats_that_read_all(
@@ -334,8 +340,8 @@ def test_dates_in_another_form_name_the_formats_that_read_all(
     path = tmp_path / "dates.csv"
     path.write_text("\n".join(["day", *texts]))
     for form in formats.split(" or "):
-        column = source_of(f"{path}#date_format={form}").read().column("day")
-        assert pa.types.is_timestamp(column.type)
+        raw = source_of(f"{path}#date_format={form}").read()
+        assert type_columns(raw)["day"].type == TIMESTAMP
 
 
 @pytest.mark.parametrize("large", [2**63 - 1, -(2**63), 10**20])
@@ -349,6 +355,25 @@ def test_a_large_whole_number_among_small_ones_is_refused_with_its_row(large: in
     assert typed([*values, *[str(large - large // 3)] * 9]).type == CATEGORY
 
 
+@pytest.mark.parametrize("zones", [("Z", ""), ("", "+02:00"), ("+02:00", "")])
+def test_times_of_which_some_lack_a_zone_are_left_out_as_such(zones: tuple[str, str]) -> None:
+    texts = [f"2023-01-31 10:30:00{zone}" for zone in zones]
+    for some in (texts, [*texts, "2023-01-31"]):
+        (kind,) = set(typed(some).to_pylist())
+        assert kind == "date in text with a zone in some rows and without one in others"
+    assert typed([text[: len("2023-01-31 10:30:00")] for text in texts]).type == TIMESTAMP
+
+
+@pytest.mark.parametrize("year", ["0000", "10000"])
+def test_years_that_python_does_not_have_are_no_timestamps(year: str) -> None:
+    assert typed([f"{year}-01-01", "2024-01-01", "2024-01-02"]).type != TIMESTAMP
+    days = pa.array([f"{year[-4:]}-01-01"]).cast(pa.date32())
+    if len(year) > 4:
+        days = pa.array([pa.scalar(2932897, pa.int32())]).cast(pa.date32())
+    column = type_columns(pa.table({"x": days}), has_others=True)["x"]
+    assert column.to_pylist() == ["timestamp beyond the years 1 to 9999"]
+
+
 @pytest.mark.parametrize(
     "wrong", ["2024-02-30", "31.01.2024", "-", "0000-00-00", "2024-01-01T25:00"]
 )
@@ -359,11 +384,23 @@ def test_the_one_text_among_iso_dates_that_is_none_is_named(wrong: str) -> None:
     assert set(kinds[:5]) == {"date in text written as '0000-00-00'"}
 
 
+@pytest.mark.parametrize("others", [["0000-00-00"], ["2024-13-45", "2024-14-45"], ["-1", "0"]])
+def test_so_are_several_that_are_no_words(others: list[str]) -> None:
+    days = DAYS[: len(others) + 1]
+    kinds = typed([*days, *others]).to_pylist()
+    assert kinds[len(days) :] == [f"date in text but for {other!r}" for other in others]
+    assert typed([*days, *others], categorical=["x"]).type == CATEGORY
+
+
 DAYS = ["2024-01-03", "2024-01-04", "2024-02-01", "2024-02-02"]
 
 
 @pytest.mark.parametrize(
-    "wrong", ["2024-02-30", "2024-13-45", "2024-01-1O", "20240105", "31.01.2024", "24-1-05"]
+    "wrong",
+    [
+        *("2024-02-30", "2024-13-45", "2024-01-1O", "20240105", "31.01.2024", "24-1-05"),
+        *("2024-01-31 24:00:00", "2024-01-31T23:59:60", "0000-01-01", "0", "-", "n/a"),
+    ],
 )
 def test_so_is_the_one_among_few_where_it_looks_like_a_date(wrong: str) -> None:
     kinds = typed([*DAYS, wrong]).to_pylist()
@@ -380,14 +417,18 @@ def test_so_is_the_one_among_few_where_it_looks_like_a_date(wrong: str) -> None:
         [*DAYS, "never"],
         [*DAYS, "v2.1"],
         [*DAYS, "FY2025"],
-        [*DAYS, "2024-13-45", "2024-14-45"],
-        [*DAYS[:2], "20240105"],
+        [*DAYS, "never", "0"],
     ],
 )
 def test_categories_beside_a_few_dates_stay_categories(texts: list[str]) -> None:
     assert typed(texts).type == CATEGORY
     # but for a time, which has no categories
     assert typed(texts, ordered=["x"])[-1].as_py() == f"date in text but for {texts[-1]!r}"
+
+
+def test_a_word_for_missing_beside_dates_in_another_form_does_not_hide_their_form() -> None:
+    (kind,) = set(typed(["31.01.2023", "01.02.2023", "-"]).to_pylist())
+    assert kind == "date in text written as '00.00.0000', in the format %d.%m.%Y"
 
 
 def test_a_column_of_iso_dates_with_some_others_is_one_of_dates() -> None:

@@ -32,9 +32,10 @@ import pyarrow.csv
 from chaffinch.errors import InputError, StorageError, raise_if_out_of_memory
 from chaffinch.storage.column_names import check_columns
 from chaffinch.storage.sources.formats.text_options import (
+    DELIMITERS,
     TextOptions,
     are_perhaps_thousands,
-    dates_in,
+    dates_of_all,
 )
 from chaffinch.storage.sources.source import Format, OpenTable, check_same_columns
 from chaffinch.storage.spilled import SpilledRows
@@ -119,11 +120,11 @@ def _parse_header(text: io.TextIOWrapper, name: str, options: TextOptions) -> _H
     if "\0" in first:  # as in UTF-16, and in nearly all files that are no text
         raise InputError(_no_text(name, options))
     ending = Path(name.lower().removesuffix(".gz")).suffix
+    plain = re.sub(r'"[^"]*("|$)', "", first)  # a mark in quotes separates nothing
     if not delimiter and (ending == ".tsv" or (ending == ".txt" and "\t" in first)):
         delimiter = "\t"
     elif not delimiter:
-        marks = (mark for mark in ";\t|" if mark in first and "," not in first)
-        delimiter = next(marks, ",")
+        delimiter = next((mark for mark in DELIMITERS if mark in plain and "," not in plain), ",")
     rest = chain([first], lines)  # a name in quotes may contain line breaks
     try:
         names = next(csv.reader(rest, delimiter=delimiter))
@@ -349,11 +350,15 @@ def _read_typed(
         if is_whole:
             break
     table = rows.table()
-    if options.has_own_numbers:
-        for place, name in enumerate(table.column_names):
-            if pa.types.is_string(table.column(place).type) and name not in categorical:
-                column = options.with_usual_numbers(table.column(place), name, n_rows)
-                table = table.set_column(place, name, column)
+    for place, name in enumerate(names):
+        column = table.column(place)
+        if not pa.types.is_string(column.type):
+            continue
+        if options.date_format:
+            table = table.set_column(place, name, options.with_iso_dates(column))
+        if options.has_own_numbers and name not in categorical:
+            column = options.with_usual_numbers(table.column(place), name, n_rows)
+            table = table.set_column(place, name, column)
     return table, n_rows
 
 
@@ -367,24 +372,24 @@ def _converted(
     """Return a column in the first of the types that all its values allow, and the types left."""
     if texts.null_count == len(texts):
         return pa.nulls(len(texts), kinds[0]), kinds
-    if options.date_format and _DATES[1] in kinds:  # dates of digits alone are no numbers
+    if options.date_format:  # dates of digits alone are no numbers
         with suppress(pa.ArrowInvalid):
-            dates = dates_in(texts, options.date_format, _DATES[1].unit)
-            return dates, kinds[kinds.index(_DATES[1]) :]
+            dates = dates_of_all(texts, options.date_format)
+            if dates.type in kinds:
+                return dates, kinds[kinds.index(dates.type) :]
     for place, kind in enumerate(kinds[:-1]):
         with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):  # no text becomes null
             values = _as(_usual(texts, kind, options), kind, options)
             if pa.types.is_integer(kind) and _have_leading_zeros(texts):
                 break
+            if options.hold_dates(texts):
+                break  # whether it is a column of dates, all of its values tell
             return values, kinds[place:]
     return texts, kinds[-1:]
 
 
 def _usual(texts: pa.StringArray, kind: pa.DataType, options: TextOptions) -> pa.Array:
     """Return texts of a type in the spelling that a cast takes; others raise ArrowInvalid."""
-    if kind == _DATES[1] and options.date_format:
-        with suppress(pa.ArrowInvalid):
-            return dates_in(texts, options.date_format, kind.unit)
     if options.has_own_numbers and (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         if not pc.all(pc.match_substring_regex(texts, options.number)).as_py():
             raise pa.ArrowInvalid("no numbers in the marks of this file")
@@ -458,9 +463,12 @@ def _first_bad_row(text: _Text, error: pa.ArrowInvalid) -> str:
         return f"{text.name} cannot be read ({shorten(str(error), 200)}); correct it"
     row, expected, actual = map(int, match.groups())
     row -= text.n_above
+    held = "" if text.options.delimiter else "".join(text.names)
+    options = (option for mark, option in DELIMITERS.items() if mark in held)
+    others = "".join(f", or add #delimiter={option} to the path" for option in options)
     return (
         f"row {row - 1} of {text.name} must have {expected} fields as the header but has "
-        f"{actual}; correct it, or quote fields that hold {text.delimiter!r}"
+        f"{actual}; correct it, or quote fields that hold {text.delimiter!r}{others}"
     )
 
 

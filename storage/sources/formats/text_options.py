@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from datetime import datetime, timedelta, timezone
 from functools import cached_property
 from urllib.parse import quote, unquote
 
@@ -31,6 +32,13 @@ _DIGITS = (
 NUMBER_IN_MARKS = rf"(?:{_DIGITS})(?:[eE][+-]?\d+)?"  # of any kind, without a sign
 IN_MARKS = rf"^\s*[+-]?{NUMBER_IN_MARKS}\s*$"
 
+DELIMITERS = {";": ";", "\t": "tab", "|": "|"}  # but for the comma, with what stands for them
+
+ISO_DAY = r"\d{4}-\d{2}-\d{2}"
+ZONE = r"(?:Z|[+-](?:[01]\d|2[0-3])(?::?[0-5]\d)?)"
+_SOME_TIME = datetime(2023, 10, 28, 10, 30, tzinfo=timezone(timedelta(hours=2)))
+_FEW = 10  # values that tell nearly always that a column holds no dates
+
 _ORDERS = ("dmY", "mdY", "Ymd", "Ydm", "dmy", "mdy", "ymd")  # of the fields of a date
 _DECIMALS = range(1, 7)  # of a number that stands for a missing value
 
@@ -42,7 +50,7 @@ class TextOptions:
     delimiter: str = ""  # empty: by the ending and the header
     decimal: str = "."
     thousands: str = ""
-    date_format: str = ""  # as of strptime: %d.%m.%Y; beside ISO dates
+    date_format: str = ""  # as of strptime: %d.%m.%Y; beside ISO dates; an offset, %z, is last
     na: str = ""  # words for a missing value, separated by |, beside the usual ones
     encoding: str = "utf-8"
     comment: str = ""  # what the lines above the header begin with that are left out
@@ -83,6 +91,19 @@ class TextOptions:
                 f"encoding {self.encoding!r} of {name} is unknown; give one of Python's, such as "
                 "latin-1 or cp1252"
             ) from error
+        if self.date_format and not self._reads_dates():
+            raise InputError(
+                f"date_format of {name} is {self.date_format!r}, by which no dates are read; give "
+                "the year, the month and the day, and at the end the time and its offset if it has "
+                "them, as in %d.%m.%Y %H:%M:%S%z"
+            )
+
+    def _reads_dates(self) -> bool:
+        try:
+            (year,) = pc.year(dates_in(pa.array([self._some_date]), self.date_format)).to_pylist()
+        except pa.ArrowInvalid:  # of %Z, the name of a zone
+            return False
+        return bool(year == _SOME_TIME.year)
 
     @property
     def is_utf8(self) -> bool:
@@ -98,6 +119,39 @@ class TextOptions:
     @property
     def has_own_numbers(self) -> bool:
         return (self.decimal, self.thousands) != (".", "")
+
+    @property
+    def _some_date(self) -> str:
+        return _SOME_TIME.strftime(self.date_format)
+
+    @cached_property
+    def _has_dates_like_numbers(self) -> bool:
+        return bool(self.date_format and re.match(self.number, self._some_date))
+
+    def hold_dates(self, numbers: pa.StringArray) -> bool:
+        """Return whether some numbers may be dates in the format, such as 20240131."""
+        if not self._has_dates_like_numbers:
+            return False
+        n = len(self._some_date)
+        is_long = pc.is_in(pc.binary_length(numbers), pa.array([n, n + len(".0")], pa.int32()))
+        if not pc.any(is_long).as_py():
+            return False
+        dates = dates_in(numbers.filter(is_long), self.date_format)
+        return bool(dates.null_count < len(dates))
+
+    def with_iso_dates(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Return a column of text with its dates in ISO form, if most different texts are dates."""
+        dates = dates_in(column, self.date_format)
+        if dates.null_count == len(dates):
+            return column
+        texts = column.unique().drop_null()
+        is_iso = pc.match_substring_regex(texts, f"^{ISO_DAY}")
+        is_date = pc.or_(dates_in(texts, self.date_format).is_valid(), is_iso)
+        if 2 * is_date.true_count <= len(texts):
+            return column
+        zone = "Z" if dates.type.tz else ""
+        iso = pc.strftime(dates, format=f"%Y-%m-%dT%H:%M:%S{zone}")
+        return pc.coalesce(pc.replace_substring_regex(iso, "T00:00:00$", ""), column)
 
     def with_usual_numbers(
         self, column: pa.ChunkedArray, name: str, n_rows: Mapping[str, int]
@@ -172,33 +226,61 @@ def are_perhaps_thousands(numbers: pa.Array | pa.ChunkedArray, mark: str = ".") 
     return all(pc.any(pc.match_substring_regex(numbers, form)).as_py() for form in forms)
 
 
-def dates_in(texts: pa.Array, form: str, unit: str = "s") -> pa.Array:
-    """Return dates in a format; ArrowInvalid for a text that is none, such as a 31st of June."""
-    dates = pc.strptime(texts, format=form, unit=unit)
+def dates_in(texts: pa.Array | pa.ChunkedArray, form: str) -> pa.Array | pa.ChunkedArray:
+    """Return dates in a format, in UTC if it ends in %z, with null for what is none.
+
+    None are a 31st of June and a year below 1000.
+    """
+    if form.endswith("%z"):  # pyarrow reads offsets behind a blank alone, and not on all systems
+        parts = pc.extract_regex(texts, rf"^(?P<time>.*?)(?P<zone>{ZONE})\s*$")
+        time, zone = (pc.struct_field(parts, name).cast(pa.string()) for name in ("time", "zone"))
+        dates = dates_in(time, form.removesuffix("%z"))
+        iso = pc.strftime(dates, format="%Y-%m-%dT%H:%M:%S")
+        return pc.binary_join_element_wise(iso, zone, "").cast(pa.timestamp("s", "UTC"))
+    # pandas writes 20240131.0 where others are missing
+    if form.replace("%", "").isalpha() and pc.any(pc.ends_with(texts, ".0")).as_py():
+        texts = pc.replace_substring_regex(texts, r"^(\d+)\.0$", r"\1")
+    dates = pc.strptime(texts, format=form, unit="s", error_is_null=True)
+    if dates.null_count == len(dates):
+        return dates
     rewritten, original = (
-        pc.replace_substring_regex(pc.utf8_trim_whitespace(text), r"\b0+(\d)", r"\1")
+        pc.replace_substring_regex(pc.utf8_lower(pc.utf8_trim_whitespace(text)), r"\b0+(\d)", r"\1")
         for text in (pc.strftime(dates, format=form), texts)
     )
-    is_same = pc.all(pc.equal(rewritten, original)).as_py() is not False
-    if not is_same or pc.any(pc.less(pc.year(dates), 1000)).as_py():
-        raise pa.ArrowInvalid("no dates in the format of this file")
-    return dates
+    is_date = pc.and_(pc.equal(rewritten, original), pc.greater_equal(pc.year(dates), 1000))
+    return pc.if_else(is_date, dates, pa.scalar(None, dates.type))
+
+
+def dates_of_all(texts: pa.Array, form: str) -> pa.Array:
+    """Return dates in a format; ArrowInvalid if a text is none."""
+    for some in (texts[:_FEW], texts):
+        encoded = some.dictionary_encode()  # a date is often in many rows
+        dates = dates_in(encoded.dictionary, form)
+        if dates.null_count:
+            raise pa.ArrowInvalid("no dates in the format of this file")
+    return dates.take(encoded.indices)
 
 
 def date_formats_of(texts: pa.Array) -> list[str]:
     """Return the formats of numbers, such as %d.%m.%Y, in which every text is a date."""
-    written = re.fullmatch(r"\s*\d+([/.-])\d+\1\d+([ T]\d+:\d+)?(:\d+)?\s*", texts[0].as_py())
+    time = r"(?P<time>([ T]\d+:\d+)?(:\d+)?)"
+    written = re.fullmatch(
+        rf"\s*\d+(?P<mark>[/.-]?)\d+(?P=mark)\d+{time}(?P<zone> ?{ZONE})?\s*", texts[0].as_py()
+    )
     if written is None:
         return []
-    mark, minutes, seconds = written.groups()
-    time = (f"{minutes[0]}%H:%M" if minutes else "") + (":%S" if seconds else "")
-    formats = [mark.join(f"%{field}" for field in order) + time for order in _ORDERS]
+    # a pattern such as 10:30:05 becomes %H:%M:%S
+    names = iter(("%H", "%M", "%S"))
+    end = re.sub(r"\d+", lambda _: next(names), written["time"])
+    if written["zone"]:
+        end += " %z" if written["zone"].startswith(" ") else "%z"
+    formats = [written["mark"].join(f"%{field}" for field in order) + end for order in _ORDERS]
     return [form for form in formats if _are_dates(texts, form)]
 
 
 def _are_dates(texts: pa.Array, form: str) -> bool:
     try:
-        dates_in(texts, form)
+        dates_of_all(texts, form)
     except pa.ArrowInvalid:
         return False
     return True

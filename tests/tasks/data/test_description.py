@@ -96,7 +96,13 @@ def test_numbers_and_some_other_texts_are_no_identifier_though_all_values_differ
     assert named == {"measure": "identifier: every value is different"}
 
 
-@pytest.mark.parametrize("wrong", ["0000-00-00", "2024-02-30", "2024-13-01", "-", "?", "x" * 300])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *("0000-00-00", "2024-02-30", "2024-13-01", "-", "?", "x" * 300),
+        *("31.02.2024", "20240230", "0", "2024-01-31 24:00:00", "2024-01-31T23:59:60Z"),
+    ],
+)
 def test_what_is_no_date_at_all_is_named_with_the_option_that_leaves_it_empty(wrong, tmp_path):
     days = [f"1980-{i % 12 + 1:02}-{i % 28 + 1:02}" if i else wrong for i in range(N)]
     path = tmp_path / "x.csv"
@@ -111,6 +117,23 @@ def test_what_is_no_date_at_all_is_named_with_the_option_that_leaves_it_empty(wr
     read = type_columns(source_of(f"{path}{option[1]}").read())["born"]
     assert read.type == pa.timestamp("us")
     assert read.null_count == 1
+
+
+def test_a_date_of_another_form_has_its_format_as_remedy(tmp_path):
+    days = [f"1980-{i % 12 + 1:02}-{i % 28 + 1:02}" if i else "31.12.1980" for i in range(N)]
+    path = tmp_path / "x.csv"
+    path.write_text("\n".join(["born", *days]))
+    born = type_columns(source_of(path).read(), has_others=True)["born"]
+    why = described(table_with(born=born), dates="parts").excluded["born"]
+    (option,) = re.findall(r"add (#date_format=\S+) to", why)
+    assert type_columns(source_of(f"{path}{option}").read())["born"].null_count == 0
+
+
+def test_times_of_which_some_lack_a_zone_are_left_out_with_a_remedy_that_keeps_the_time():
+    times = [f"1980-01-31 10:{i % 60:02}{'Z' if i % 2 else ''}" for i in range(N)]
+    seen = type_columns(pa.table({"seen": times}), has_others=True)["seen"]
+    why = described(table_with(seen=seen), dates="parts").excluded["seen"]
+    assert "write all with a zone, as in 2023-01-31 08:00+01:00, or all without" in why
 
 
 def test_categories_that_do_not_occur_are_not_counted():
