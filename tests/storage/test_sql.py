@@ -167,7 +167,7 @@ DECLARED: list[tuple[str, list[Any], list[Any]]] = [  # and what the values are 
     (
         "TIMESTAMP",
         ["2024-01-31 10:00:00+02:00", "2024-01-31 11:00:00"],
-        ["date in text written as '0000-00-00 00:00:00+00:00'"] * 2,  # which is left out
+        ["date in text with a zone in some rows and without one in others"] * 2,  # left out
     ),
     ("TIME", ["10:30:00"], ["10:30:00"]),
     ("JSON", ['{"a": 1}'], ['{"a": 1}']),
