@@ -40,7 +40,8 @@ def note_decision(run: Run, name: str | None, reason: str, answer: str = "") -> 
         return
     if answer and answered not in ("", answer):
         answer = f"{answered}; {answer}"
-    note = {"format_version": FORMAT_VERSION, "name": name, "reason": reason, "noted": now()}
+    note = {"format_version": FORMAT_VERSION, "name": name, "reason": reason}
+    note |= {"noted": now() if reason else ""}  # else a run ends in the same bytes
     write_file(run.folder / _FILE, to_json(note | ({"answer": answer} if answer else {})))
 
 
@@ -64,7 +65,7 @@ class NeededDecision:
 
     name: str | None
     reason: str  # why a person has to decide; empty: none has to
-    noted: str  # UTC in ISO 8601
+    noted: str  # UTC in ISO 8601; empty if none is needed
     answer: str = ""  # of the person who decided when the run asked
 
     def is_open(self, history: Sequence[Promotion]) -> bool:

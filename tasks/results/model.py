@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.metrics import accuracy_score, r2_score
@@ -273,12 +272,12 @@ def warn_if_new(
 def word_read_as_missing(column: pa.ChunkedArray, known: Sequence[str]) -> str:
     """Return that a category may have been read as missing, as NA of delimited text; else empty."""
     words = [word for word in known if word in MISSING]
-    if not words or not column.null_count or pc.any(pc.is_in(column, pa.array(words))).as_py():
+    if not words or not column.null_count or {*column.unique().to_pylist()}.intersection(words):
         return ""
     return (
-        f"has {column.null_count} missing values and no {quoted(words)}, a category of the "
-        "training, which delimited text reads as missing; give Parquet, or write another word in "
-        "both"
+        f"is missing in {column.null_count} of {len(column)} rows and in none {quoted(words)}, a "
+        "category of the training, which delimited text reads as missing; give Parquet, or write "
+        "another word in both"
     )
 
 

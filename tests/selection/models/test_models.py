@@ -306,7 +306,7 @@ def digests() -> dict[str, str]:
 def test_the_number_of_threads_changes_no_bit():
     processes = [
         subprocess.Popen(
-            [sys.executable, Path(__file__)],
+            [sys.executable, "-m", "tests.selection.models.test_models"],
             stdout=subprocess.PIPE,
             env=os.environ
             | {f"{library}_NUM_THREADS": threads for library in ("OMP", "OPENBLAS", "MKL")},

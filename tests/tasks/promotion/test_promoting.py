@@ -133,6 +133,8 @@ def test_a_run_that_is_promoted_under_the_suggested_name_needs_no_decision_any_m
     assert needed_decision(run) == ""
     history = chaffinch.run_history(store=store).set_index("run")
     assert not history["is_open"].any()
+    chaffinch.promote_by_gate(of_classes.run, "orders-classification", store=store)  # asked again
+    history = chaffinch.run_history(store=store).set_index("run")
     assert history["decision"][of_classes.run].endswith(
         "; answered: Promoted as orders-classification"
     )

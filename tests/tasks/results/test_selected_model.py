@@ -378,9 +378,13 @@ def test_a_category_that_delimited_text_reads_as_missing_is_told_of(tmp_path):
     result = select(data=table)
     newer = table.drop(columns="churned")
     result.model.predict(newer)
+    with pytest.warns(UserWarning, match="'colour' is missing in 1 of 1 rows and in none 'NA'"):
+        result.model.predict(newer[:1].assign(colour=None))
     newer.to_csv(tmp_path / "newer.csv", index=False)
     for use in (result.contract.validate, result.model.predict):
-        with pytest.warns(UserWarning, match="'colour' has .* missing values and no 'NA', a cat"):
+        with pytest.warns(
+            UserWarning, match="'colour' is missing in .* and in none 'NA', a category"
+        ):
             use(tmp_path / "newer.csv")
 
 
