@@ -56,7 +56,7 @@ from chaffinch.tasks.settings.search_result import Candidate, SearchResult, best
 from chaffinch.tasks.statistics.bootstrap import widening
 from chaffinch.tasks.statistics.ranks_and_stability import stability_of
 from chaffinch.tasks.statistics.size_curve import Leaving, SizeCurve
-from chaffinch.tasks.statistics.verdict import constant_prediction
+from chaffinch.tasks.statistics.verdict import bound_in_words, constant_prediction
 from chaffinch.tasks.workers.interface import OnDone
 
 if TYPE_CHECKING:
@@ -156,7 +156,9 @@ class Auto(Method):
         if closest is None:
             return why
         are = "1 feature loses" if closest == 1 else f"{closest} features lose"
-        return f"{why}; {are} at most {100 * bounds[closest]:.3g}% of what all features explain"
+        return (
+            f"{why}; {are} at most {bound_in_words(bounds[closest])} of what all features explain"
+        )
 
     def has_test_part(self, settings: SelectionSettings, n_rows: int) -> bool:
         if self.validation != "auto":

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chaffinch.errors import InputError, StorageError
-from chaffinch.storage.runs.decisions import note_answer, note_decision
+from chaffinch.storage.runs.decisions import note_answer, note_decision, noted_decision
 from chaffinch.storage.runs.promotions import How, Promotion, Promotions, alias_from
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources.data_set_name import name_of_table, other_name
@@ -109,7 +109,8 @@ def promote(
     run : SelectionResult or str
         A result with a folder in a store, or the name of a run.
     name : str, optional
-        Name of the data set; by default that of the run's table, without its ending.
+        Name of the data set; by default the one that the run was judged under, or else that of its
+        table, without its ending.
     reason : str
         Reason, for the history.
     mlflow : str, optional
@@ -459,6 +460,10 @@ def promoted_name(former: str | Path, store: str | Path) -> str | None:
 
 
 def default_name(run: Run) -> str:
+    """Return the name that a run was judged under, or else that of its table."""
+    with suppress(StorageError):  # of a damaged note
+        if (noted := noted_decision(run)) is not None and noted.name:
+            return noted.name
     return name_of_table(run.description["source"], "--name orders or name='orders'")
 
 

@@ -80,7 +80,10 @@ def importance(content: ReportContent) -> Iterator[Block]:
     )
     if measured["why_no_interval"]:
         yield note(f"There are no intervals: {measured['why_no_interval']}.")
-    if are_joint and not measured["why_no_interval"]:
+    has_prices = are_joint and not measured["why_no_interval"]
+    if has_prices and all(feature["price"] is None for feature in features):
+        yield note("There are no prices: the model is not shown to explain anything.")
+    elif has_prices:
         refits = "" if by_refits else " A model that is fitted again without it mostly loses less."
         yield note(
             "The price of a feature is what the model explains less without it, at most: a share "

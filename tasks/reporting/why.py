@@ -53,7 +53,8 @@ class ColumnReason:
     share_of_folds: float | None = None  # that keep it
     # Of a kept column, what the model explains less without it alone, at most, as a share of what
     # it explains beyond a constant; and by how much the loss rises, with its interval. The column
-    # is masked, or models are fitted without it (`price_columns`).
+    # is masked, or models are fitted without it (`price_columns`): "masking" or "refits".
+    price_by: str | None = None
     price: float | None = None
     loss_rise: float | None = None
     loss_rise_interval: Sequence[float] | None = None
@@ -68,11 +69,14 @@ class ColumnReason:
         if self.loss_rise is None:
             return ""
         ends = f" {interval(self.loss_rise_interval)}" if self.loss_rise_interval else ""
-        rise = f"the loss changes by {number(self.loss_rise, '+')}{ends}"
+        how = (
+            "models fitted without it change" if self.price_by == "refits" else "masking it changes"
+        )
+        rise = f"{how} the loss by {number(self.loss_rise, '+')}{ends}."
         if self.price is None:
-            return f"Without it {rise}."
+            return f"{rise[0].upper()}{rise[1:]}"
         bound = bound_of_share(self.price)
-        return f"Its price is at most {bound} of what the model explains: without it {rise}."
+        return f"Its price is at most {bound} of what the model explains: {rise}"
 
 
 def columns_of(content: ReportContent) -> list[ColumnReason]:
@@ -208,9 +212,13 @@ class _Known:
 
     def price(self, name: str) -> dict[str, Any]:
         """Return the fields on the price of a column: a kept one that was measured has some."""
-        measured = self._importance.get(name, {})
+        measured = self._importance.get(name)
+        if measured is None:
+            return {}
+        by_refits = self._explained["importance"].get("refitted", False)
         fields = {"price": "price", "loss_rise": "rise", "loss_rise_interval": "interval"}
-        return {field: measured.get(key) for field, key in fields.items()}
+        known = {field: measured.get(key) for field, key in fields.items()}
+        return {"price_by": "refits" if by_refits else "masking", **known}
 
     def _passed_over(self, name: str) -> str:
         """Return that features of lower rank are kept, as constraints can have it; else empty."""

@@ -137,6 +137,7 @@ def history_of(store: Store, most: int | None = None) -> History:
     for row in rows:
         known = row.data_set or of_source.get(row.source) or _name_of(row.source)
         name, when = put_in_use.get(row.run, (known, ""))
+        name = known if row.is_open else name  # an open decision is about the name noted with it
         named.append(replace(row, data_set=name, promoted=when, is_in_use=row.run in in_use))
     return History(str(store).rpartition("/")[2], tuple(named), promotions, damage)
 

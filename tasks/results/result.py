@@ -463,8 +463,9 @@ class SelectionResult:
             ``counts`` of rows (in 12 intervals of equal width, or of the most frequent
             categories), ``association`` with the target alone (0 to 1), the ``group`` of near
             copies, named by the column that stands for it, ``rank``, ``share_of_folds``; and of
-            kept columns the ``price``, with ``loss_rise`` and ``loss_rise_interval``, as in
-            `importance`. Kept columns come first, each kind by rank.
+            kept columns the ``price``, ``price_by`` (``"masking"`` or ``"refits"``), ``loss_rise``
+            and ``loss_rise_interval``, as in `importance`. Kept columns come first, each kind by
+            rank.
         """
         import pandas as pd
 

@@ -501,13 +501,21 @@ def share_in_words(
         return f"loses nothing of what {of} beyond a constant, with {sure}"
     if share >= 1:
         return f"may lose all of what {of} beyond a constant"
-    # rounded up, so that no bound above the tolerance is shown as equal to it
-    unit = 10.0 ** (math.floor(math.log10(share)) - 2)
-    at_most = 100 * unit * math.ceil(share / unit - 1e-9)
     return (
-        f"loses at most {at_most:.3g}% of what {of} beyond a constant, with {sure}; "
+        f"loses at most {bound_in_words(share)} of what {of} beyond a constant, with {sure}; "
         f"{100 * tolerance:.3g}% is tolerated"
     )
+
+
+def bound_in_words(share: float) -> str:
+    """Return an upper bound, at least 0, in per cent, to three digits.
+
+    It is rounded up, so that no bound above the tolerance is shown as equal to it.
+    """
+    if share <= 0:
+        return "0%"
+    unit = 10.0 ** (math.floor(math.log10(share)) - 2)
+    return f"{100 * unit * math.ceil(share / unit - 1e-9):.3g}%"
 
 
 def signs_in_words(test: SignTest, n_units: int, n_rows: int) -> str:

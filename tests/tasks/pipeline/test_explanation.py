@@ -128,6 +128,8 @@ def test_a_price_by_refits_is_that_of_models_fitted_without_the_column(stored, t
     assert rises(explained(result)) == pytest.approx(expected, abs=1e-9)
     text = Page(result.report(tmp_path / "report.html").read_bytes()).text
     assert "once models are fitted without a feature" in text
+    why = result.why().set_index("column")
+    assert set(why.loc[kept, "price_by"]) == {"refits"}
 
 
 def test_fitted_without_a_column_its_near_copy_stands_for_it(tmp_path, undrawn_here) -> None:

@@ -151,6 +151,15 @@ def test_a_name_that_is_suggested_can_be_given(runs, of_classes, store):
         assert chaffinch.promoted(suggested, store=store).features == of_classes.features
 
 
+def test_a_run_is_promoted_under_the_name_that_it_was_judged_under(runs, store):
+    chaffinch.promote(runs[0].run, "shop", store=store)
+    chaffinch.promote_by_gate(runs[1].run, "shop", store=store)
+    chaffinch.promote(runs[1].run, store=store)
+    assert [entry.run for entry in chaffinch.promotions("shop", store=store)][-1] == runs[1].run
+    with pytest.raises(InputError):
+        chaffinch.promotions("orders", store=store)
+
+
 def test_a_job_reads_the_contract_in_use_also_where_its_run_was_removed(runs, store):
     first, second, _ = runs
     chaffinch.promote(first.run, store=store)

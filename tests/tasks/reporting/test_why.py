@@ -226,8 +226,8 @@ def test_a_kept_column_has_one_price_with_one_interval_everywhere(why, result, t
     price, rise, ends = measured["price"], measured["rise"], measured["interval"]
     (reason,) = (one for one in reasons_of(run) if one.column == "middle")
     assert reason.price_in_words == (
-        f"Its price is at most {bound_of_share(price)} of what the model explains: without "
-        f"it the loss changes by {number(rise, '+')} {interval(ends)}."
+        f"Its price is at most {bound_of_share(price)} of what the model explains: masking "
+        f"it changes the loss by {number(rise, '+')} {interval(ends)}."
     )
     assert why[["price", "loss_rise"]].loc["middle"].tolist() == [price, rise]
     assert why["loss_rise_interval"]["middle"] == ends
