@@ -78,6 +78,7 @@ def promote(
     Where a Prefect server is configured, it receives the event chaffinch.promoted. The exit code
     is 1 if an alias in MLflow is not moved yet; the next promote, rollback or promoted moves it.
     """
+    from chaffinch.storage.runs.decisions import note_answer
     from chaffinch.tasks.promotion.gate import rests_on_leaks
     from chaffinch.tasks.promotion.promote import (
         against_promoted,
@@ -111,6 +112,7 @@ def promote(
         owes_event=is_configured(),
         mlflow=mlflow,
     )
+    note_answer(kept, f"Promoted as {against.name}")
     lines = [f"What that changes is not known: {against.damage}."] if against.damage else []
     if against.difference is not None:
         lines = against.lines

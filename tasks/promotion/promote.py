@@ -142,6 +142,7 @@ def promote(
     kept = kept_run(run, store)
     name = default_name(kept) if name is None else name
     entry = promote_by(kept, name, "by hand", reason, mlflow=mlflow)
+    note_answer(kept, f"Promoted as {name}")
     _move_alias(_histories_of(kept), name)
     return entry
 
@@ -281,10 +282,7 @@ def promote_by(
     owes_event: bool = False,
     mlflow: str | None = None,
 ) -> Promotion:
-    """Add the contract of a run to the history of a data set; `move_alias` is left to do.
-
-    A decision that the run needs is answered where a person promotes it.
-    """
+    """Add the contract of a run to the history of a data set; `move_alias` is left to do."""
     alias = None if mlflow is None else alias_from(mlflow)
     target = load_result(run).contract.target
     histories = _histories_of(run)
@@ -293,12 +291,9 @@ def promote_by(
     contract = stages["evaluate"].read(CONTRACT_FILE)
     if alias is not None:
         register(run, alias)
-    entry = histories.promote(
+    return histories.promote(
         name, contract, run.name, how, reason, seen=seen, owes_event=owes_event, alias=mlflow
     )
-    if how == "by hand":
-        note_answer(run, f"Promoted as {name}")
-    return entry
 
 
 def promote_compared(

@@ -241,8 +241,11 @@ def test_what_a_person_has_to_decide_is_said_again_until_something_is_promoted(
     page = html.unescape((tmp_path / "store" / "runs" / run / "report.html").read_text())
     assert f"When it ended, this run needed a decision: {reason}." in page
 
-    chaffinch.promote(run, store="store")
+    assert say("promote", run).exit_code == 0
     assert told() == (None, None)
+    assert say("promote", run, "--gate").exit_code == 0  # the contract in use stays
+    (row,) = (r for r in json.loads(say("history", "--json").stdout) if r["run"] == run)
+    assert row["decision"] == f"{reason}; answered: Promoted as orders"
     assert "decision" not in say("show", run).stdout + say("runs").stdout
     say("run", "orders.csv", "--target", "y", "--model", "linear", "--quiet")
     assert (
