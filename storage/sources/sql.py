@@ -288,15 +288,15 @@ def _execute(
 
     if source.is_query:
         return connection.exec_driver_sql(source.query, execution_options=_STREAMED)
-    asked: list[sa.ColumnElement[Any]] = []
+    selected: list[sa.ColumnElement[Any]] = []
     for column in columns:
         if column.name in drop:
-            asked.append(sa.null().label(column.name))
+            selected.append(sa.null().label(column.name))
         elif source.backend == "sqlite":  # a declared type would change what is stored
-            asked.append(sa.type_coerce(column, sa.types.NullType()).label(column.name))
+            selected.append(sa.type_coerce(column, sa.types.NullType()).label(column.name))
         else:
-            asked.append(column)
-    return connection.execute(sa.select(*asked), execution_options=_STREAMED)
+            selected.append(column)
+    return connection.execute(sa.select(*selected), execution_options=_STREAMED)
 
 
 def _names(source: SqlSource, result: sa.CursorResult[Any]) -> list[str]:

@@ -197,7 +197,7 @@ def _rises(run: SelectionRun, promoted: Run, loss: str) -> dict[str, dict[str, f
     both = explained["importance"], run.explanation["importance"]
     if len({measured.get("refitted", False) for measured in both}) > 1:
         return {}
-    then, now = ({one["feature"]: one["rise"] for one in known["features"]} for known in both)
+    then, now = ({rise["feature"]: rise["rise"] for rise in known["features"]} for known in both)
     return {"then": then, "now": now} if then and now else {}
 
 
