@@ -261,9 +261,9 @@ def type_columns(
     Categories keep their text, unless every value is a number as programs write it, a boolean or an
     ISO date. Then they get the text of that value, so that 1.0 is 1, True is true, and a midnight
     is its day, such as 2024-01-31, for sources with types write the same rows so. Decimals keep
-    their places, as 1.10 does in text. Categories are
-    sorted by value where all are numbers, else by code point; none is unused. Timestamps are
-    truncated to microseconds unless they are categories.
+    their places, as 1.10 does in text. Categories are sorted by value where all are numbers, else
+    by code point; none is unused. Timestamps are truncated to microseconds unless they are
+    categories.
 
     InputError, with rows counted from 1 in source order, if a named column does not exist or is
     named as both; a value is infinite, or not a number where one is required; a text column is
@@ -327,6 +327,13 @@ def sorted_categories(column: pa.ChunkedArray) -> pa.DictionaryArray:
     return category_of(whole.indices, whole.dictionary)
 
 
+def is_text(kind: pa.DataType) -> bool:
+    """Return whether values of a type are text, perhaps as a dictionary."""
+    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+    kinds = pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view
+    return any(is_kind(plain) for is_kind in kinds)
+
+
 def _typed(
     name: str, column: pa.ChunkedArray, categorical: bool, numeric: bool, ordered: bool
 ) -> pa.Array:
@@ -337,7 +344,7 @@ def _typed(
         kind = column.type
     if column.null_count == len(column):
         return pa.nulls(len(column), pa.float64())
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+    if is_text(kind):
         return typed_text(name, column, categorical, numeric, ordered)
     if pa.types.is_boolean(kind):
         values = one_chunk(column)

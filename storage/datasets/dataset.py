@@ -28,6 +28,7 @@ from chaffinch.storage.column_names import check_columns, check_known
 from chaffinch.storage.datasets.column_types import (
     CATEGORY,
     decoded,
+    is_text,
     one_chunk,
     sorted_categories,
     type_columns,
@@ -370,11 +371,10 @@ def _read_note(path: Path) -> tuple[str, int, frozenset[str] | None]:
 
 def _are_text_labels(column: pa.ChunkedArray) -> bool:
     """Return whether a column holds few distinct texts, all of them whole numbers."""
+    if not is_text(column.type):
+        return False
     if pa.types.is_dictionary(column.type):
         column = decoded(column)
-    is_text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    if not any(is_kind(column.type) for is_kind in is_text):
-        return False
     known = column.cast(pa.large_string()).unique().drop_null()
     is_whole = pc.match_substring_regex(known, r"^-?\d+$")
     return len(known) <= _MOST_TEXT_LABELS and bool(pc.all(is_whole).as_py())

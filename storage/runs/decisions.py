@@ -30,9 +30,8 @@ def note_decision(run: Run, name: str | None, reason: str, answer: str = "") -> 
     decision that was made stays noted. A second answer is added to the first: two flow runs of a
     run may ask.
     """
-    answered = ""
-    with suppress(StorageError):  # of a damaged note, which is replaced
-        answered = earlier.answer if (earlier := noted_decision(run)) is not None else ""
+    earlier = _readable(run)
+    answered = "" if earlier is None else earlier.answer
     if not reason and answered:
         return
     if not (reason or name):
@@ -47,14 +46,14 @@ def note_decision(run: Run, name: str | None, reason: str, answer: str = "") -> 
 
 def note_answer(run: Run, answer: str) -> None:
     """Note the answer of a person to the decision that a run needs, if it needs any."""
-    noted = noted_decision(run)
+    noted = _readable(run)
     if noted is not None and noted.reason:
         note_decision(run, noted.name, noted.reason, answer)
 
 
 def note_open(run: Run) -> None:
     """Note that it is not known yet, since a run may be killed before `note_decision`."""
-    noted = noted_decision(run)
+    noted = _readable(run)
     if noted is None or not noted.reason:
         note_decision(run, None, _UNKNOWN)
 
@@ -86,6 +85,13 @@ def noted_decision(run: Run) -> NeededDecision | None:
     return NeededDecision(
         note.get("name"), note["reason"], note["noted"], str(note.get("answer", ""))
     )
+
+
+def _readable(run: Run) -> NeededDecision | None:
+    """Return the note of a run; None also for a damaged one, which is replaced."""
+    with suppress(StorageError):
+        return noted_decision(run)
+    return None
 
 
 def needed_decision(run: Run) -> str:

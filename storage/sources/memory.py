@@ -166,9 +166,9 @@ def _with_types_of_arrow(frame: Any) -> Any:
         elif isinstance(dtype, pandas.SparseDtype):
             typed.isetitem(j, frame.iloc[:, j].sparse.to_dense())
         elif pandas.api.types.is_object_dtype(dtype):
-            mended = _with_times_of_one_kind(text_of_label(label), frame.iloc[:, j])
-            if mended is not None:
-                typed.isetitem(j, mended)
+            times = _with_times_of_one_kind(text_of_label(label), frame.iloc[:, j])
+            if times is not None:
+                typed.isetitem(j, times)
     return typed
 
 

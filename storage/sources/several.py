@@ -37,10 +37,10 @@ def joined(places: Sequence[Place]) -> Place:
 def expanded(name: str, known: Iterable[str], where: str) -> list[str]:
     """Return the names among the `known` ones that a pattern stands for, in their order."""
     regex = "".join(_REGEX.get(part, re.escape(part)) for part in re.split(r"(\*\*/|\*)", name))
-    found = [path for path in known if re.fullmatch(regex, path)]
-    if not found:
+    names = [path for path in known if re.fullmatch(regex, path)]
+    if not names:
         raise InputError(f"no file in {where or '.'} is named as {name}; correct the pattern")
-    return sorted(found)
+    return sorted(names)
 
 
 _CHARACTERS = r"(?!(?<![^/])[._])[^/]*"  # of a name; at its beginning neither of the marks

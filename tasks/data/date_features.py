@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from chaffinch.errors import InputError, about_column, short_repr
-from chaffinch.storage.datasets.column_types import TIMESTAMP, has_zone, type_columns
+from chaffinch.storage.datasets.column_types import TIMESTAMP, has_zone, is_text, type_columns
 from chaffinch.storage.datasets.date_parts import date_part
 from chaffinch.storage.datasets.text_spellings import are_iso_dates
 
@@ -62,7 +62,7 @@ def _dates(table: pa.Table, name: str) -> pa.Array:
 def _first_other(column: pa.ChunkedArray) -> tuple[int, object]:
     """Return the row, counted from 1, and the value of the first that is no date."""
     present = [(row, value) for row, value in enumerate(column.to_pylist(), 1) if value is not None]
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+    if is_text(column.type):
         is_date = are_iso_dates(pa.array([text for _, text in present]), ordered=True)
         others = [cell for cell, known in zip(present, is_date, strict=True) if not known]
         present = others or present

@@ -312,6 +312,8 @@ def _run_on(
                     "versions": versions(),
                 }
             )
+        if stored is not None:
+            stored.note_refusal("")  # of an earlier call
         try:
             yield run
         except UnreachableError:  # it may answer later
@@ -320,8 +322,6 @@ def _run_on(
             if stored is not None:
                 stored.note_refusal(str(error))
             raise
-        if stored is not None:
-            stored.note_refusal("")
 
 
 def may_be_own_estimator(model: ModelSettings) -> bool:

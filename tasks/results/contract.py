@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from chaffinch.errors import InputError
 from chaffinch.storage.column_names import quoted
-from chaffinch.storage.datasets.column_types import NUMBER
+from chaffinch.storage.datasets.column_types import NUMBER, is_text
 from chaffinch.storage.datasets.text_spellings import TRUTH
 from chaffinch.storage.sources import source_of
 from chaffinch.tasks.contract import Contract, KeptFeature
@@ -21,12 +21,7 @@ from chaffinch.tasks.data.arrow import as_numbers
 from chaffinch.tasks.data.column_profile import check_largest
 from chaffinch.tasks.data.lag_features import made_names, order_of
 from chaffinch.tasks.data.matrix import feature_matrix
-from chaffinch.tasks.results.model import (
-    is_text,
-    read_features,
-    typed_feature,
-    word_read_as_missing,
-)
+from chaffinch.tasks.results.model import read_features, typed_feature, word_read_as_missing
 from chaffinch.tasks.results.notebook import as_html
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.settings.columns import HistorySettings
@@ -274,7 +269,7 @@ def _checked(
         try:
             typed = typed_feature(source, name, None)
         except InputError as error:
-            if not is_text(held):
+            if not is_text(held.type):
                 raise
             texts = held.cast(pa.large_string())
             fits = rf"{NUMBER}|^\s*$" + (f"|{TRUTH}" if values == "boolean" else "")
@@ -292,7 +287,7 @@ def _checked(
     codes = feature_matrix(pa.table([typed], names=[name]), [name], {name: categories})[:, 0]
     # whole numbers, such as codes, may all be new
     may_be_new = pa.types.is_integer(held.type) and any(map(str.isdecimal, categories))
-    if not (is_text(held) or may_be_new) and np.isnan(codes).all():
+    if not (is_text(held.type) or may_be_new) and np.isnan(codes).all():
         raise InputError(_changed(name, str(held.type), "text", held))
     return typed, codes
 

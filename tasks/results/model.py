@@ -15,7 +15,7 @@ from sklearn.metrics import accuracy_score, r2_score
 
 from chaffinch.errors import InputError, as_input_error
 from chaffinch.storage.column_names import names_in_array, quoted
-from chaffinch.storage.datasets.column_types import type_columns
+from chaffinch.storage.datasets.column_types import is_text, type_columns
 from chaffinch.storage.datasets.text_spellings import refuse_points_of_thousands
 from chaffinch.storage.sources import source_of
 from chaffinch.storage.sources.formats.csv import MISSING
@@ -298,24 +298,18 @@ def read_features(
         source = source_of(table).read(
             categorical, drop=AllBut({*columns, *made_of.values()}), may_be_empty=True
         )
-        for held in source.schema:
-            if held.name in columns and held.name not in {*categorical, *numeric} and is_text(held):
-                texts = source.column(held.name).cast(pa.string()).combine_chunks()
+        expected = {*columns} - {*categorical, *numeric}  # numbers, with decimal points
+        for field in source.schema:
+            if field.name in expected and is_text(field.type):
+                texts = source.column(field.name).cast(pa.string()).combine_chunks()
                 encoded = texts.dictionary_encode()
-                refuse_points_of_thousands(held.name, encoded.indices, encoded.dictionary)
+                refuse_points_of_thousands(field.name, encoded.indices, encoded.dictionary)
         return with_date_features(source, made_of, zones)
     except InputError as error:
         name = error.column
         if name is None or name not in columns or name in made_of.values():
             raise
         raise _unlike_training(error, name, name in categorical) from error
-
-
-def is_text(held: pa.Field | pa.ChunkedArray) -> bool:
-    """Return whether a column holds text, perhaps as categories."""
-    kind = held.type.value_type if pa.types.is_dictionary(held.type) else held.type
-    kinds = pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view
-    return any(is_kind(kind) for is_kind in kinds)
 
 
 def typed_feature(source: pa.Table, name: str, categories: Sequence[str] | None) -> pa.ChunkedArray:

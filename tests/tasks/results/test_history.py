@@ -130,8 +130,23 @@ def test_a_refused_run_is_open_with_the_reason_until_it_is_given_again(tmp_path)
     (run,) = Store.open(tmp_path).runs()
     (refused,) = Page(render_history(history_of(Store.open(tmp_path)))).tables["Open (1)"][1:]
     assert refused[1::2] == [f"It was refused: {refusal.value}", run.name]
-    run.note_refusal("")  # as when it is given again, and waits
+
+    def interrupt(stage: str, *_: int) -> None:
+        if stage == "train_base_model":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        chaffinch.select(
+            good_table(), "churned", model="MultinomialNB", store=tmp_path, verbose=interrupt
+        )
     assert history_of(Store.open(tmp_path)).rows[0].state == "unfinished"
+
+
+def test_a_damaged_note_of_a_decision_is_replaced_and_ends_no_run(tmp_path) -> None:
+    run = night(Store.open(tmp_path), 0, [0], decision="a column is gone")
+    (run.folder / "decision.json").write_text("{")
+    note_open(run)
+    assert "it is not known yet" in needed_decision(run)
 
 
 def test_the_words_and_figures_of_the_page(store: Store, page: Page) -> None:
