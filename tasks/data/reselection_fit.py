@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from chaffinch.errors import InputError
 from chaffinch.storage.column_names import nearest, quoted, quoted_with_reasons
+from chaffinch.storage.sources.formats.csv import MISSING
 from chaffinch.tasks.data.roles import named_roles
 from chaffinch.tasks.settings.reselection import Reselect
 from chaffinch.tasks.settings.selection import SelectionSettings
@@ -130,6 +131,22 @@ def warnings_since(
             "labels mean the same"
         )
     return tuple(warnings)
+
+
+def word_read_as_missing(
+    known: Collection[str], now: Collection[str], n_missing: int, n_rows: int
+) -> str:
+    """Return that a category may have been read as missing, as NA of delimited text; else empty.
+
+    `known` are the categories before, `now` those of the newer rows.
+    """
+    words = [word for word in known if word in MISSING]
+    if not words or not n_missing or {*now}.intersection(words):
+        return ""
+    return (
+        f"is missing in {n_missing} of {n_rows} rows and in none {quoted(words)}, a category "
+        "before, which delimited text reads as missing; give Parquet, or write another word in both"
+    )
 
 
 def other_classes(before: Collection[str], now: Collection[str]) -> str:

@@ -34,6 +34,7 @@ from chaffinch.tasks.data.reselection_fit import (
     check_type_fits,
     optional_columns,
     why_gone,
+    word_read_as_missing,
 )
 from chaffinch.tasks.data.roles import (
     check_roles,
@@ -128,6 +129,8 @@ def describe_table(
     profile: list[ColumnProfile] = []
     categories: dict[str, tuple[str, ...]] = {}
     excluded: dict[str, str] = {}
+    words = {} if settings.former is None else settings.former.former_words
+    lost: list[str] = []  # which of these words may be
     for name, column in zip(table.column_names, table.columns, strict=True):
         with about_column(name):
             names: tuple[str, ...] = ()
@@ -139,6 +142,8 @@ def describe_table(
                 names = categories_of(column) if kind == "category" else ()
                 numbers = as_numbers(column, names)
                 row = profile_column(name, roles[name], kind, column, numbers, names)
+                word = word_read_as_missing(words.get(name, ()), names, row.missing, row.rows)
+                lost += [f"column {name!r} {word}"] if word else []
             if row.role == "feature":
                 reason = _reason_to_exclude(row, settings)
                 if reason == IDENTIFIER and name not in settings.columns.categorical:
@@ -180,7 +185,7 @@ def describe_table(
         task_reason=target.reason,
         classes=target.classes,
         profile=[asdict(row) for row in profile],
-        warnings=(*findings.warnings(), *_left_out_warning(excluded, but=_INTENDED)),
+        warnings=(*lost, *findings.warnings(), *_left_out_warning(excluded, but=_INTENDED)),
         notes=(
             *filter(None, [target.note]),
             *findings.notes(),

@@ -21,7 +21,8 @@ from chaffinch.tasks.data.arrow import as_numbers
 from chaffinch.tasks.data.column_profile import check_largest
 from chaffinch.tasks.data.lag_features import made_names, order_of
 from chaffinch.tasks.data.matrix import feature_matrix
-from chaffinch.tasks.results.model import read_features, typed_feature, word_read_as_missing
+from chaffinch.tasks.data.reselection_fit import word_read_as_missing
+from chaffinch.tasks.results.model import read_features, typed_feature
 from chaffinch.tasks.results.notebook import as_html
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.settings.columns import HistorySettings
@@ -223,7 +224,8 @@ def _changes(
             "selection; make sure that its source still fills it"
         )
     if feature.type == "category":
-        if lost := word_read_as_missing(typed, feature.categories or ()):
+        now, known = typed.unique().to_pylist(), feature.categories or ()
+        if lost := word_read_as_missing(known, now, typed.null_count, len(typed)):
             yield lost
         is_new = np.isnan(values) & typed.is_valid().to_numpy()
         if is_new.any():

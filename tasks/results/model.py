@@ -18,7 +18,6 @@ from chaffinch.storage.column_names import names_in_array, quoted
 from chaffinch.storage.datasets.column_types import is_text, type_columns
 from chaffinch.storage.datasets.text_spellings import refuse_points_of_thousands
 from chaffinch.storage.sources import source_of
-from chaffinch.storage.sources.formats.csv import MISSING
 from chaffinch.storage.sources.source import AllBut
 from chaffinch.tasks.contract import Contract
 from chaffinch.tasks.data.arrow import alike_categories, categories_of
@@ -26,6 +25,7 @@ from chaffinch.tasks.data.column_profile import check_largest
 from chaffinch.tasks.data.date_features import with_date_features
 from chaffinch.tasks.data.lag_features import hint_for_missing
 from chaffinch.tasks.data.matrix import feature_matrix
+from chaffinch.tasks.data.reselection_fit import word_read_as_missing
 from chaffinch.tasks.data.roles import Label, labels_of
 from chaffinch.tasks.selection import models
 from chaffinch.tasks.selection.core import FittedModel, Floats, Schema
@@ -197,9 +197,10 @@ class SelectedModel:
             check_all_within(matrix, features, self.categories, "column {!r}")
         for position, name in enumerate(features):
             if name in self.categories:
-                unread = np.isnan(matrix[:, position])
-                warn_if_new(name, typed.column(position), unread, self.categories[name])
-                if lost := word_read_as_missing(typed.column(position), self.categories[name]):
+                column, known = typed.column(position), self.categories[name]
+                warn_if_new(name, column, np.isnan(matrix[:, position]), known)
+                now = column.unique().to_pylist()
+                if lost := word_read_as_missing(known, now, column.null_count, len(column)):
                     warnings.warn(f"column {name!r} {lost}", UserWarning, stacklevel=4)
         return matrix
 
@@ -266,18 +267,6 @@ def warn_if_new(
         "write them as in training",
         UserWarning,
         stacklevel=5,  # where the user calls predict
-    )
-
-
-def word_read_as_missing(column: pa.ChunkedArray, known: Sequence[str]) -> str:
-    """Return that a category may have been read as missing, as NA of delimited text; else empty."""
-    words = [word for word in known if word in MISSING]
-    if not words or not column.null_count or {*column.unique().to_pylist()}.intersection(words):
-        return ""
-    return (
-        f"is missing in {column.null_count} of {len(column)} rows and in none {quoted(words)}, a "
-        "category of the training, which delimited text reads as missing; give Parquet, or write "
-        "another word in both"
     )
 
 

@@ -16,6 +16,7 @@ from chaffinch.storage.runs.promotions import Promotion, Promotions
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources.data_set_name import name_of_table
 from chaffinch.storage.sources.files import reading
+from chaffinch.storage.sources.formats.csv import MISSING
 from chaffinch.tasks.pipeline.run import may_be_own_estimator
 from chaffinch.tasks.pipeline.selection_run import CONTRACT_FILE
 from chaffinch.tasks.results.contract import FeatureContract
@@ -186,6 +187,7 @@ def settings_of(
         "former_classes": tuple(former.contract.target.classes) if is_same else (),
         "former_target": former.contract.target.type if is_same and is_regression else "",
         "former_rows": former.contract.dataset.hash,
+        "former_words": _words(former.contract),
         "former_drop": before.columns.drop,
     }
     return SelectionSettings(
@@ -202,6 +204,12 @@ def settings_of(
             "seed": before.seed if changes.seed is None else changes.seed,
         }
     )
+
+
+def _words(contract: FeatureContract) -> dict[str, tuple[str, ...]]:
+    """Return the categories of each feature that delimited text reads as missing."""
+    words = {n: tuple(c for c in of if c in MISSING) for n, of in contract.categories.items()}
+    return {name: of for name, of in words.items() if of}
 
 
 def _check_roles(

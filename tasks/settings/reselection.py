@@ -33,6 +33,8 @@ class Reselect(Method):
     former_classes: tuple[str, ...] = ()  # of the target; none where it was another, or of numbers
     former_target: str = ""  # type of the target; none where it was another, or of classes
     former_rows: str = ""  # hash of the former run's dataset
+    # categories of features that delimited text reads as missing, such as NA
+    former_words: dict[str, tuple[str, ...]] = Field({})
     former_drop: Names = ()  # what the former run was set to drop; newer rows may lack it
 
     @field_validator("former")

@@ -304,6 +304,16 @@ def test_other_classes_and_the_same_rows_are_warned_of() -> None:
     assert chaffinch.reselect(before, newer.assign(y=labels[1])).warnings == ()
 
 
+def test_a_category_that_delimited_text_reads_as_missing_is_warned_of(tmp_path) -> None:
+    table = good_table().assign(colour=lambda made: made["colour"].replace("red", "NA"))
+    before = run_of(table, target="churned", n_features=6)
+    newer = good_table(seed=1).assign(colour=lambda made: made["colour"].replace("red", "NA"))
+    newer.to_csv(tmp_path / "newer.csv", index=False)
+    (said,) = chaffinch.reselect(before, tmp_path / "newer.csv").warnings
+    assert said.startswith(f"column 'colour' is missing in {newer['colour'].eq('NA').sum()} of 240")
+    assert chaffinch.reselect(before, newer).warnings == ()
+
+
 # Where the former run comes from, and what is left
 
 
