@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 import numpy as np
@@ -83,7 +83,8 @@ def as_numbers(column: Any, categories: Sequence[str] | None = None) -> Floats:
 
     bool becomes 0 and 1, a timestamp its microseconds since 1970, a category its position in
     `categories`. A text that is not a category is matched to the only category of equal meaning:
-    500 and 00500, 1.0 and 1, True and true, a day and its midnight. Any other text becomes NaN.
+    500 and 00500, 1.0 and 1, True and true, a day and its midnight, 08:00+01:00 and 07:00 of a day.
+    Any other text becomes NaN.
     """
     if pa.types.is_dictionary(column.type):
         position = _Positions(categories or ())
@@ -133,8 +134,10 @@ def _meaning(text: str) -> Any:
     if bare in _TRUTH:
         return bare.lower()
     try:
-        return datetime.fromisoformat(bare)
-    except ValueError:
+        time = datetime.fromisoformat(bare)
+        # as the category that is made of it where every value is a time
+        return time if time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError):  # no time, or one beyond the years 1 to 9999
         return text
 
 

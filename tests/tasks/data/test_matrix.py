@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chaffinch.errors import InputError
+from chaffinch.storage.datasets.column_types import type_columns
+from chaffinch.tasks.data.arrow import categories_of
 from chaffinch.tasks.data.matrix import (
     baseline_values,
     feature_matrix,
@@ -77,6 +79,31 @@ def test_codes_follow_the_categories_given_whatever_the_dictionaries_of_the_chun
 
     codes = feature_matrix(table, ["letter"], {"letter": ("a", "b", "c")})[:, 0]
     np.testing.assert_array_equal(codes, [1, 0, 2, 1, NAN])
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["1.0", "2.0", "+30"],
+        ["TRUE", "false"],
+        ["2024-01-31 00:00:00", "2024-02-01"],
+        ["2024-01-31T08:00:00+01:00", "2024-01-31 08:00Z", "2024-01-31 09:30:00.5-0500"],
+    ],
+)
+@pytest.mark.parametrize("beside", [[], ["never"]])
+def test_the_code_of_a_value_does_not_depend_on_the_others_of_its_batch(texts, beside):
+    def typed(values):
+        return type_columns(pa.table({"c": values}), categorical=["c"])
+
+    known = categories_of(typed(texts + beside).column("c"))
+    found = set()
+    for value in texts:
+        batches = [value], [value, "other"], texts, [*texts, "other"]
+        codes = [feature_matrix(typed(b), ["c"], {"c": known})[b.index(value), 0] for b in batches]
+        assert codes == codes[:1] * len(batches)
+        found.add(codes[0])
+    assert found <= set(range(len(known)))
+    assert len(found) == len(texts)
 
 
 @settings(max_examples=40, deadline=None)
