@@ -163,10 +163,11 @@ def _if_mostly(
     category such as never. Text in an `ordered` column, such as the time, is wrong anyway.
     """
     n_others = len(texts) - is_date.sum()
-    if n_others <= (0.5 if ordered else 1 - _MOSTLY_DATES) * len(texts):
+    are_most = 2 * n_others < len(texts)
+    if (ordered and are_most) or n_others <= (1 - _MOSTLY_DATES) * len(texts):
         return is_date
     others = texts.filter(pa.array(~is_date))
-    are_beside = 2 * n_others < len(texts) and all_match(others, beside)
+    are_beside = are_most and all_match(others, beside)
     is_few = n_others == 1 and len(texts) > _FEWEST_DATES
     is_like = is_few and all_match(others, _LIKE_A_DATE) and all_match(others, _FOUR_DIGITS)
     return is_date if are_beside or is_like else np.zeros(len(texts), dtype=bool)

@@ -254,8 +254,9 @@ def _refuse_other(role: str, name: str, column: Any) -> None:
         if kind.startswith(DATE_IN_TEXT):
             raise InputError(
                 f"{role} {name!r} is a {kind}",
-                "write dates as 2023-01-31, as pandas.to_datetime reads them, or add "
-                f"#date_format=%d.%m.%Y or the like to the path of delimited text{otherwise}",
+                "write dates as 2023-01-31, as pandas.to_datetime reads them, or all in one other "
+                f"format and add it, as in #date_format=%d.%m.%Y, to the path of delimited text"
+                f"{otherwise}",
             )
         raise InputError(f"{role} {name!r} is of type {kind}; {_GIVE[role]}")
 

@@ -67,8 +67,8 @@ _INTENDED = (LEAK, DATE_PARTS)  # what the settings ask for
 _OTHER_BASELINE = "give another baseline"
 _USE_OTHERS = ": to use one, make it numbers or text"
 _USE_DATES = (
-    ": to use them, write all as 2023-01-31, or add their format, as in #date_format=%d.%m.%Y, to "
-    "the path of delimited text; or name it as categorical"
+    ": to use them, write all as 2023-01-31, or all in one other format and add it, as in "
+    "#date_format=%d.%m.%Y, to the path of delimited text; or name it as categorical"
 )
 _USE_ZONES = (
     ": to use them, write all with a zone, as in 2023-01-31 08:00+01:00, or all without; or name "

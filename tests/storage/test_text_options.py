@@ -254,6 +254,19 @@ def test_one_value_that_is_none_makes_no_numbers_of_dates(
         assert column.null_count == 1
 
 
+@pytest.mark.parametrize("n_others", [1, 9, 10, 11])
+def test_a_time_column_in_a_given_format_is_no_longer_said_to_be_in_another(
+    tmp_path: Path, n_others: int
+) -> None:
+    texts = [f"{i + 10}.01.2024" for i in range(10)] + [f"day {i}" for i in range(n_others)]
+    (tmp_path / "x.csv").write_text("\n".join(["day,b", *(f"{text},1" for text in texts)]))
+    raw = source_of(f"{tmp_path / 'x.csv'}#date_format=%d.%m.%Y").read()
+    kinds = type_columns(raw, ordered=["day"], has_others=True)["day"].to_pylist()
+    # those that are none, where most are dates; else the column is text
+    mostly = [f"date in text but for {text!r}" for text in texts[10:]]
+    assert kinds[10:] == (mostly if n_others < 10 else texts[10:])
+
+
 @pytest.mark.parametrize(("mark", "option"), [(";", ";"), ("|", "|"), ("\t", "tab")])
 def test_a_comma_that_is_taken_for_the_delimiter_has_a_remedy(
     tmp_path: Path, mark: str, option: str
