@@ -301,8 +301,6 @@ def _run_on(
             workers = workers_for(execution, [dataset])
         run.workers = opened.enter_context(workers)
         wrap_step(describe)(run)
-        check_fit(settings, run.schema, custom.estimator, run.loss)
-        refuse_warnings(run.description.warnings, strict=execution.strict)
         if stored is not None and not stored.exists:
             stored.describe(
                 {
@@ -312,9 +310,11 @@ def _run_on(
                     "versions": versions(),
                 }
             )
-        if stored is not None:
-            stored.note_refusal("")  # of an earlier call
         try:
+            check_fit(settings, run.schema, custom.estimator, run.loss)
+            refuse_warnings(run.description.warnings, strict=execution.strict)
+            if stored is not None:
+                stored.note_refusal("")  # of an earlier call
             yield run
         except UnreachableError:  # it may answer later
             raise

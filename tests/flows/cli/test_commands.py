@@ -147,7 +147,9 @@ def test_strict_ends_at_warnings_with_an_exit_code_of_its_own_and_trains_nothing
     ended = in_process("run", path, *asked, *strict)
     assert (ended.returncode, ended.stdout) == (3, ""), ended.stderr
     assert ended.stderr.splitlines()[-2:] == [f"Warning: {told}", last]
-    assert [*store.rglob("run.json")] == []
+    assert [*store.rglob("*train_base_model*")] == []
+    (refused,) = chaffinch.run_history(store=store).itertuples()
+    assert (refused.state, refused.problem) == ("refused", f"strict refuses 1 warning: {told}")
 
     former = chaffinch.select(dated.drop(columns="at"), "churned", model=LINEAR, store=store)
     ended = in_process("reselect", former.run, path, *strict)
