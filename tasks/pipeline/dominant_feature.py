@@ -30,17 +30,18 @@ def dominant_feature(
     important = explanation["importance"]["features"]
     if constant is None or not important or not loss.is_mean_over_rows or len(names) == 1:
         return
-    name = important[0]["feature"]
+    first = important[0].get("together", [important[0]["feature"]])
     known = {*run.settings.columns.keep, *run.description.leaks, *lag_feature_names(run.settings)}
     explained = constant - judge.loss_of(judge.with_all_features)
-    if name in known or explained < _OF_CONSTANT * constant or constant <= 0:
+    if known.issuperset(first) or explained < _OF_CONSTANT * constant or constant <= 0:
         return
-    mask = np.array(names) == name
+    mask = np.isin(names, first)
     is_alone = bool((mask == run.mask).all())
     prediction = judge.with_selected if is_alone else predicted(judge, mask)
     share = (constant - judge.loss_of(prediction)) / explained
     if share > _ALONE:
+        explains, it_is = ("explains", "it is") if len(first) == 1 else ("explain", "they are")
         yield (
-            f"{quoted([name])} alone explains {min(share, 1):.1%} of what all features explain; "
-            "make sure that it is known before the target is"
+            f"{quoted(first)} alone {explains} {min(share, 1):.1%} of what all features explain; "
+            f"make sure that {it_is} known before the target is"
         )

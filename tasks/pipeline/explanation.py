@@ -8,7 +8,8 @@ instead, so that others may stand for it; as many rows are used as predictions f
 
 The price of a kept feature is the share that the model then explains less, of what it explains
 beyond a constant. Intervals and bounds hold for all features together: they are Student's, at a
-level divided by the number of features (Bonferroni).
+level divided by the number of features (Bonferroni). Features of which all or none are kept have no
+price alone: they are masked, or left out, together, and each has the figures of all of them.
 """
 
 from __future__ import annotations
@@ -111,8 +112,10 @@ def _importance(run: SelectionRun, judge: Judge, sample: Index) -> dict[str, Any
     )
     n_values = max(1, run.schema.n_classes) * len(sample)
     features = _most_useful(run, min(MOST_PRICES, max(1, _MOST_CELLS // n_values)))
+    together = {j: tuple(sorted(run.feasible.together(j).tolist())) for j in features}
+    groups = list(dict.fromkeys(together.values()))
     predictions = _refitted_predictions if run.settings.price_columns else _masked_predictions
-    unmasked, *masked = predictions(run, judge, sample, features)
+    unmasked, *masked = predictions(run, judge, sample, groups)
     before = loss_if_any(loss, rows.y, unmasked, rows.weight)
     if before is None:
         why = f"the {loss.name} of {len(sample):,} rows drawn at random is undefined"
@@ -146,12 +149,15 @@ def _importance(run: SelectionRun, judge: Judge, sample: Index) -> dict[str, Any
     return {
         "features": [
             {
-                "feature": names[features[i]],
+                "feature": names[j],
                 "rise": rises[i],
                 "interval": prices[i][0],
                 "price": prices[i][1],
+                **({"together": [names[k] for k in groups[i]]} if len(groups[i]) > 1 else {}),
             }
             for i in order
+            for j in features
+            if together[j] == groups[i]
         ],
         "loss": before,
         "confidence": CONFIDENCE,
@@ -160,10 +166,10 @@ def _importance(run: SelectionRun, judge: Judge, sample: Index) -> dict[str, Any
 
 
 def _refitted_predictions(
-    run: SelectionRun, judge: Judge, sample: Index, features: Sequence[int]
+    run: SelectionRun, judge: Judge, sample: Index, groups: Sequence[Sequence[int]]
 ) -> NDArray[np.float64]:
-    """Return predictions of sampled rows by models fitted with and without each feature."""
-    masks = [run.mask, *(run.mask & (np.arange(len(run.mask)) != j) for j in features)]
+    """Return predictions of sampled rows by models fitted with and without each group."""
+    masks = [run.mask, *(run.mask & ~np.isin(np.arange(len(run.mask)), group) for group in groups)]
     done = partial(run.progress, "evaluate")
     return np.array(run.workers.map(_refitted_predictions_of, (judge, sample), masks, done))
 
@@ -174,12 +180,12 @@ def _refitted_predictions_of(shared: tuple[Judge, Index], mask: Mask) -> Floats:
 
 
 def _masked_predictions(
-    run: SelectionRun, judge: Judge, sample: Index, features: Sequence[int]
+    run: SelectionRun, judge: Judge, sample: Index, groups: Sequence[Sequence[int]]
 ) -> NDArray[np.float64]:
-    """Return predictions of sampled rows, with no feature and with each feature masked."""
+    """Return predictions of sampled rows, with no feature and with each group masked."""
     mask = run.mask
     position = np.cumsum(mask) - 1  # among the kept features
-    masking = (position[list(features)].tolist(), run.baseline[mask])
+    masking = ([position[list(group)].tolist() for group in groups], run.baseline[mask])
     if judge.part == "test":
         return masked_predictions(run.selected_model, judge.rows.take(sample, mask).X, *masking)
     table = run.out_of_fold
@@ -200,26 +206,26 @@ def _masked_predictions(
 
 
 def _predictions_of_fold(
-    shared: tuple[Refit, Mask, Sequence[int], Floats], item: tuple[Index, Index]
+    shared: tuple[Refit, Mask, Sequence[list[int]], Floats], item: tuple[Index, Index]
 ) -> NDArray[np.float64]:
-    refit, mask, features, baseline = shared
+    refit, mask, groups, baseline = shared
     fitted, held_out = item
     model = refit.recipe.fit(refit.train.take(fitted, mask), refit.schema.select(mask))
-    return masked_predictions(model, refit.train.take(held_out, mask).X, features, baseline)
+    return masked_predictions(model, refit.train.take(held_out, mask).X, groups, baseline)
 
 
 def masked_predictions(
-    model: FittedModel, X: Floats, features: Sequence[int], baseline: Floats
+    model: FittedModel, X: Floats, groups: Sequence[list[int]], baseline: Floats
 ) -> NDArray[np.float64]:
-    """Return predictions with no feature and with each feature masked, (m + 1, n[, n_classes])."""
+    """Return predictions with no feature and with each group masked, (m + 1, n[, n_classes])."""
     X, used = X.copy(order="F"), model.used_features
     predictions = [model.predict(X)]
-    for j in features:
-        if not used[j]:
+    for group in groups:
+        if not used[group].any():
             predictions.append(predictions[0])
             continue
-        values = X[:, j].copy()
-        X[:, j] = baseline[j]
+        values = X[:, group]  # a copy
+        X[:, group] = baseline[group]
         predictions.append(model.predict(X))
-        X[:, j] = values
+        X[:, group] = values
     return np.array(predictions)

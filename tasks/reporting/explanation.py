@@ -89,6 +89,11 @@ def importance(content: ReportContent) -> Iterator[Block]:
             "The price of a feature is what the model explains less without it, at most: a share "
             f"of what it explains beyond a constant. The prices hold together as well.{refits}"
         )
+    if any("together" in feature for feature in features):
+        yield note(
+            "Features of which all or none are kept are masked or left out together: each has the "
+            "rise and the price of all of them."
+        )
     alone = "Features that share information can each look unimportant, as the model reads the "
     alone += "others; the figures do not add up. "
     if content.explanation["stand_ins"].get("groups"):

@@ -56,6 +56,7 @@ _PRICE = (
     "explains beyond a constant. The section on importance has the rise of the loss, its interval, "
     "and whether the column was masked or models were fitted without it."
 )
+_TOGETHER = " Columns of which all or none are kept have the price of all of them together."
 _GROUP = (
     "is the column that stands for its near copies: a kept one, or else the one of the best rank. "
     "Near copies order the rows almost alike, and categories part them alike."
@@ -119,7 +120,8 @@ def _how_to_read(content: ReportContent) -> Block:
 def _terms_of_values(content: ReportContent, columns: Sequence[ColumnReason]) -> dict[str, str]:
     """Return what the figures mean that are known of a column without the search."""
     terms = {"Group": _GROUP} if any(column.group is not None for column in columns) else {}
-    terms |= {"Price": _PRICE} if any(column.price is not None for column in columns) else {}
+    if any(column.price is not None for column in columns):
+        terms["Price"] = _PRICE + _TOGETHER * any(column.price_together for column in columns)
     if (with_target := (content.explanation or {}).get("with_target")) is not None:
         terms["Association"] = (
             f"is that of the column alone with {content.contract.target.name}, from 0 to 1, in "

@@ -56,6 +56,8 @@ class ColumnReason:
     # is masked, or models are fitted without it (`price_columns`): "masking" or "refits".
     price_by: str | None = None
     price: float | None = None
+    # columns that the price is of, itself among them: a group of which all or none are kept
+    price_together: Sequence[str] | None = None
     loss_rise: float | None = None
     loss_rise_interval: Sequence[float] | None = None
 
@@ -69,14 +71,16 @@ class ColumnReason:
         if self.loss_rise is None:
             return ""
         ends = f" {interval(self.loss_rise_interval)}" if self.loss_rise_interval else ""
-        how = (
-            "models fitted without it change" if self.price_by == "refits" else "masking it changes"
-        )
+        its, it = "Its", "it"
+        if self.price_together:
+            its, it = "Their", f"{quoted(self.price_together)}, which go together,"
+        by_refits = self.price_by == "refits"
+        how = f"models fitted without {it} change" if by_refits else f"masking {it} changes"
         rise = f"{how} the loss by {number(self.loss_rise, '+')}{ends}."
         if self.price is None:
             return f"{rise[0].upper()}{rise[1:]}"
         bound = bound_of_share(self.price)
-        return f"Its price is at most {bound} of what the model explains: {rise}"
+        return f"{its} price is at most {bound} of what the model explains: {rise}"
 
 
 def columns_of(content: ReportContent) -> list[ColumnReason]:
@@ -217,6 +221,7 @@ class _Known:
             return {}
         by_refits = self._explained["importance"].get("refitted", False)
         fields = {"price": "price", "loss_rise": "rise", "loss_rise_interval": "interval"}
+        fields |= {"price_together": "together"}
         known = {field: measured.get(key) for field, key in fields.items()}
         return {"price_by": "refits" if by_refits else "masking", **known}
 

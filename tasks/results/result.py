@@ -331,7 +331,8 @@ class SelectionResult:
             share of what it explains beyond a constant; the ``rise`` of the loss, and the ends
             ``low`` and ``high`` of its interval; largest rise first. At most 200 features, on at
             most 2,000 rows if masked. Intervals and prices hold for all features together, at
-            95 %; they are missing where the loss is a scorer or rows are few. A model fitted
+            95 %; they are missing where the loss is a scorer or rows are few. Features of a
+            group with ``all_or_none`` have the figures of the group, once each. A model fitted
             without a feature mostly loses less than with it masked. Features that share
             information can each have a small rise. None in runs of earlier releases.
         """
@@ -464,7 +465,8 @@ class SelectionResult:
             categories), ``association`` with the target alone (0 to 1), the ``group`` of near
             copies, named by the column that stands for it, ``rank``, ``share_of_folds``; and of
             kept columns the ``price``, ``price_by`` (``"masking"`` or ``"refits"``), ``loss_rise``
-            and ``loss_rise_interval``, as in `importance`. Kept columns come first, each kind by
+            and ``loss_rise_interval``, as in `importance`, and ``price_together``, the columns of
+            a group with ``all_or_none`` that they are of. Kept columns come first, each kind by
             rank.
         """
         import pandas as pd

@@ -132,6 +132,45 @@ def test_a_price_by_refits_is_that_of_models_fitted_without_the_column(stored, t
     assert set(why.loc[kept, "price_by"]) == {"refits"}
 
 
+@pytest.mark.parametrize("by_refits", [False, True])
+def test_what_can_only_go_together_has_the_price_of_the_group(by_refits, tmp_path) -> None:
+    """The oracle is the loss of a model that has, or is given, nothing of the group."""
+    table = table_of()
+    groups = [chaffinch.Group(["a", "copy"], all_or_none=True)]
+    result = chaffinch.select(
+        table,
+        "y",
+        model=LINEAR,
+        method="correlation",
+        n_features=3,
+        constraints=chaffinch.Constraints(groups=groups),
+        settings={"price_columns": by_refits},
+        store=tmp_path,
+    )
+    assert {*result.features} >= {"a", "copy"}
+    part = result.parts(table).to_numpy()
+    fitted, test = table[np.isin(part, ["train", "mask_validation"])], table[part == "test"]
+    if by_refits:
+        left = [name for name in result.features if name not in ("a", "copy")]
+        model = make_pipeline(StandardScaler(), Ridge())
+        predicted = model.fit(fitted[left], fitted["y"]).predict(test[left])
+    else:
+        baseline = {one["name"]: one["baseline"] for one in result.contract["features"]}
+        predicted = result.model.predict(test.assign(a=baseline["a"], copy=baseline["copy"]))
+    before = np.mean((result.model.predict(test) - test["y"]) ** 2)
+    known = explained(result)["importance"]["features"]
+    of_group = [one for one in known if one["feature"] in ("a", "copy")]
+    for one in of_group:
+        assert one["rise"] == pytest.approx(np.mean((predicted - test["y"]) ** 2) - before)
+        assert one["together"] == ["a", "copy"]
+        assert one == {**of_group[0], "feature": one["feature"]}
+    assert len(of_group) == 2
+    assert all("together" not in one for one in known if one not in of_group)
+    why = result.why().set_index("column")
+    assert why.loc["a", "price_together"] == ["a", "copy"]
+    assert why.loc["a", "price"] == why.loc["copy", "price"] > 0.5
+
+
 def test_fitted_without_a_column_its_near_copy_stands_for_it(tmp_path, undrawn_here) -> None:
     options = {"method": "auto", "keep": ["a", "copy", "b"], "model": THREE_FOLDS}
     masked, refitted = (
