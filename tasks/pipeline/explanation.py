@@ -8,8 +8,10 @@ instead, so that others may stand for it; as many rows are used as predictions f
 
 The price of a kept feature is the share that the model then explains less, of what it explains
 beyond a constant. Intervals and bounds hold for all features together: they are Student's, at a
-level divided by the number of features (Bonferroni). Features of which all or none are kept have no
-price alone: they are masked, or left out, together, and each has the figures of all of them.
+level divided by the number of features (Bonferroni). Over folds, which share the rows that their
+models are fitted on, they are widened as the verdict's (`widening`). Features of which all or none
+are kept have no price alone: they are masked, or left out, together, and each has the figures of
+all of them.
 """
 
 from __future__ import annotations
