@@ -327,7 +327,7 @@ def _read_typed(
         kinds = [
             _types_from(
                 of_categories if field.name in categorical else _KINDS,
-                field.type if is_usual else pa.null(),
+                _first_tried(field.type) if is_usual else pa.null(),
             )
             for field in batches.schema  # of the first block
         ]
@@ -360,6 +360,11 @@ def _read_typed(
             column = options.with_usual_numbers(table.column(place), name, n_rows)
             table = table.set_column(place, name, column)
     return table, n_rows
+
+
+def _first_tried(guess: pa.DataType) -> pa.DataType:
+    """Return the first type to try: what is guessed to be decimals may be whole, with a plus."""
+    return pa.int64() if pa.types.is_floating(guess) else guess
 
 
 def _types_from(kinds: _Kinds, first: pa.DataType) -> _Kinds:
@@ -410,6 +415,8 @@ def _as(texts: pa.StringArray, kind: pa.DataType, options: TextOptions) -> pa.Ar
         if pa.types.is_timestamp(kind):  # with blanks around it, it is text in every source
             raise
         texts = pc.utf8_trim_whitespace(texts)
+        if pa.types.is_integer(kind):  # a cast to decimals takes +1, and one to whole numbers none
+            texts = pc.replace_substring_regex(texts, r"^\+(\d)", r"\1")
         values = texts.cast(kind)
     if pa.types.is_floating(kind):
         ends = pc.min_max(values).as_py()
