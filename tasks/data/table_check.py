@@ -185,7 +185,7 @@ def describe_table(
         task_reason=target.reason,
         classes=target.classes,
         profile=[asdict(row) for row in profile],
-        warnings=(*lost, *findings.warnings(), *_left_out_warning(excluded, but=_INTENDED)),
+        warnings=(*sorted(lost), *findings.warnings(), *_left_out_warning(excluded, but=_INTENDED)),
         notes=(
             *filter(None, [target.note]),
             *findings.notes(),

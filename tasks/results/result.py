@@ -334,7 +334,7 @@ class SelectionResult:
             95 %; they are missing where the loss is a scorer or rows are few. Without a test part
             they are widened as the verdict's interval is, by 1.5 for five folds, because the folds
             share the rows that their models are fitted on (Nadeau and Bengio 2003). Features of a
-            group with ``all_or_none`` have the figures of the group, once each. A model fitted
+            group with ``all_or_none`` each have the figures of the group. A model fitted
             without a feature mostly loses less than with it masked. Features that share
             information can each have a small rise. None in runs of earlier releases.
         """
