@@ -301,6 +301,7 @@ def _run_on(
             workers = workers_for(execution, [dataset])
         run.workers = opened.enter_context(workers)
         wrap_step(describe)(run)
+        check_fit(settings, run.schema, custom.estimator, run.loss)
         if stored is not None and not stored.exists:
             stored.describe(
                 {
@@ -311,7 +312,6 @@ def _run_on(
                 }
             )
         try:
-            check_fit(settings, run.schema, custom.estimator, run.loss)
             refuse_warnings(run.description.warnings, strict=execution.strict)
             if stored is not None:
                 stored.note_refusal("")  # of an earlier call

@@ -124,10 +124,9 @@ def test_a_run_that_the_gate_lets_be_is_of_the_data_set_that_it_was_judged_under
     assert needed_decision(run) == ""
 
 
-@pytest.mark.parametrize(("loss", "strict"), [("absolute_error", False), ("log_loss", True)])
-def test_a_run_refused_before_it_is_trained_is_listed(loss, strict, tmp_path) -> None:
-    settings = SelectionSettings(target="churned", loss=loss)
-    execution = ExecutionSettings(store=tmp_path, cluster="none", strict=strict)
+def test_a_run_that_strict_stopped_is_listed_with_the_reason(tmp_path) -> None:
+    settings = SelectionSettings(target="churned")
+    execution = ExecutionSettings(store=tmp_path, cluster="none", strict=True)
     with pytest.raises(InputError) as refusal:
         select_features(source_of(good_table().assign(one=1)), settings, execution)
     (row,) = history_of(Store.open(tmp_path)).rows
