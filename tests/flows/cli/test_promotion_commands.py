@@ -115,6 +115,12 @@ def test_promote_by_the_gate_has_an_exit_code_where_a_person_is_needed(tmp_path,
         "decided": asked, "needs_decision": why,
     }  # fmt: skip
 
+    first, _ = chaffinch.run_history("orders", store=store).itertuples()
+    assert (first.run, first.decision, first.is_open) == (fewer, why, True)
+    _, listed = json.loads(in_process("runs", "--json", "--store", str(store)).stdout)
+    assert (listed["run"], listed["needs_decision"]) == (fewer, why)
+    assert why in in_process("show", fewer, "--store", str(store)).stdout.replace("\n", " ")
+
     assert in_process("promote", fewer, "--store", str(store)).returncode == 0
     better = by_gate(more)
     assert (better.returncode, better.stderr) == (0, "")
