@@ -170,12 +170,18 @@ def test_a_check_of_dagster_fails_where_a_person_has_to_decide(installed, wheel,
 STATES = """
 
 def night():
-    return {task.task_id: task.state for task in nights.test().get_task_instances()}
+    from airflow.models.asset import AssetEvent
+    from airflow.utils.session import create_session
+
+    states = {task.task_id: task.state for task in nights.test().get_task_instances()}
+    with create_session() as session:
+        events = [(event.name, event.source_task_id) for event in session.query(AssetEvent)]
+    return states, events
 
 """
 
 
-def test_airflow_skips_what_comes_after_a_gate_where_a_person_has_to_decide(
+def test_airflow_has_an_asset_event_of_the_gate_and_skips_it_where_a_person_has_to_decide(
     installed, wheel, tmp_path
 ):
     programs = installed("apache-airflow~=3.3.0", wheel)
@@ -192,5 +198,6 @@ def test_airflow_skips_what_comes_after_a_gate_where_a_person_has_to_decide(
     program(programs / "airflow", "db", "migrate", folder=tmp_path, **settings)
     program(programs / "python", job, folder=tmp_path, **settings)
     first, second = json.loads((tmp_path / "nights.json").read_text())
-    assert first == {"select": "success", "gate": "skipped", "load": "skipped"}
-    assert second == {"select": "success", "gate": "success", "load": "success"}
+    assert first == [{"select": "success", "gate": "skipped", "load": "skipped"}, []]
+    states = {"select": "success", "gate": "success", "load": "success"}
+    assert second == [states, [["orders_contract", "gate"]]]
