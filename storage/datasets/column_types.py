@@ -359,6 +359,8 @@ def _typed(
     elif pa.types.is_decimal(kind) and categorical:  # 1.10 keeps its places, as from text
         return typed_text(name, column.cast(pa.string()), categorical, numeric, ordered)
     elif pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        if pa.types.is_decimal(kind):  # its text becomes the nearest number; Arrow's cast may not
+            column = column.cast(pa.string())
         values = finite(name, one_chunk(column.cast(pa.float64())))
     elif pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         if numeric:

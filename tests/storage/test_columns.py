@@ -51,6 +51,12 @@ def test_floats_and_decimals_become_float64_and_nan_is_missing(values: pa.Array)
     assert typed(values).equals(pa.array([1.5, None, 2.0], pa.float64()))
 
 
+@given(st.lists(st.decimals(-(10**9), 10**9, places=3), min_size=1))
+def test_a_decimal_becomes_the_nearest_float_as_its_text_does(values: list[Decimal]) -> None:
+    found = typed(pa.array([*values, Decimal("0.001")], pa.decimal128(18, 3)))
+    assert found.to_pylist() == [*map(float, values), 0.001]
+
+
 def test_negative_zero_is_zero() -> None:
     assert np.signbit(typed([-0.0, 1.0]).to_numpy()).tolist() == [False, False]
 

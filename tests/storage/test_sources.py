@@ -19,6 +19,7 @@ from sklearn.datasets import load_iris
 
 from chaffinch.errors import InputError, TableTooLargeError
 from chaffinch.storage.datasets.column_types import type_columns
+from chaffinch.storage.sources import source
 from tests.flows.cli.programs import python
 from tests.sources import column_bytes, column_names, ingest, read_source, source_fingerprint
 
@@ -569,6 +570,21 @@ def test_partitions_are_columns_at_every_depth(tmp_path: Path) -> None:
     assert read_source(tmp_path / "sales").to_pylist() == [
         {"x": 1012.0, "year": 2024, "shop": None}
     ]
+
+
+@pytest.mark.parametrize("target", [None, "left"], ids=["no target", "target"])
+def test_columns_of_partitions_are_read_alone(
+    target: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where one is the target, or where a table has so many rows that a column is a batch."""
+    rows = pd.DataFrame({"x": range(6), "left": [1, 0] * 3})
+    for left in (0, 1):
+        (folder := tmp_path / "orders" / f"left={left}").mkdir(parents=True)
+        rows[rows.left == left].drop(columns="left").to_parquet(folder / "part.parquet")
+    expected = ingest(rows, tmp_path / "store", labels=target).hash
+    if not target:
+        monkeypatch.setattr(source, "_CELLS_AT_A_TIME", 1)
+    assert ingest(tmp_path / "orders", tmp_path / "other", labels=target).hash == expected
 
 
 def test_columns_of_the_same_name_in_memory_and_in_parquet(tmp_path: Path) -> None:

@@ -136,14 +136,15 @@ class _File:
 
     def read(self, names: list[str], kinds: Mapping[str, pa.DataType]) -> pa.Table:
         """Read columns; those of partitions have one value each, of these types."""
+        stored = [name for name in names if name not in kinds]
         with _opened(self.path) as file:
-            stored = [name for name in names if name not in kinds]
             # a name may begin with another name and a dot, which would be read as well
-            table = file.read(columns=stored).select(stored).replace_schema_metadata(None)
+            table = file.read(columns=stored).select(stored)
+        columns = dict(zip(stored, table.columns, strict=True))
         for name in kinds.keys() & {*names}:
             value = pa.scalar(self.partitions[name]).cast(kinds[name])
-            table = table.append_column(name, pa.repeat(value, self.n_rows))
-        return table.select(names)
+            columns[name] = pa.repeat(value, self.n_rows)
+        return pa.table({name: columns[name] for name in names})
 
 
 @contextmanager
