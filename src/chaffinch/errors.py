@@ -49,6 +49,8 @@ class InputError(ChaffinchError, ValueError):
         The problem, with its remedy where that is the same for every kind of run.
     hint : str, optional
         The setting to change. A reselection has few settings and gives a hint of its own.
+    how : str, optional
+        How to change the rows, before the hint.
 
     Attributes
     ----------
@@ -61,9 +63,9 @@ class InputError(ChaffinchError, ValueError):
     column: str | None = None
     may_drop = False
 
-    def __init__(self, message: str, hint: str = "") -> None:
+    def __init__(self, message: str, hint: str = "", *, how: str = "") -> None:
         super().__init__(*filter(None, [message, hint]))
-        self.message, self.hint = message, hint
+        self.message, self.hint, self.how = message, hint, how
 
     def __str__(self) -> str:
         return self.in_words(lambda column: f"drop=[{column!r}]")
@@ -71,7 +73,7 @@ class InputError(ChaffinchError, ValueError):
     def in_words(self, drop: Callable[[str], str]) -> str:
         """Return the error in one line; `drop` returns what leaves a column out, by its name."""
         leave_out = f"or leave the column out ({drop(str(self.column))})" if self.may_drop else ""
-        remedies = ", ".join(filter(None, [self.hint, leave_out]))
+        remedies = ", ".join(filter(None, [self.how, self.hint, leave_out]))
         return one_line("; ".join(filter(None, [self.message, remedies])))
 
 

@@ -189,8 +189,8 @@ def refuse_points_of_thousands(name: str, codes: pa.Array, texts: pa.Array) -> N
         raise InputError(
             f"column {name!r} seems to be written with points as marks of thousands, such as "
             f"{text!r} in row {row}",
-            f"{_spelling(text, texts)[1]}, or name the column as numeric if these are decimal "
-            "points",
+            "or name the column as numeric if these are decimal points",
+            how=_spelling(text, texts)[1],
         )
 
 
@@ -206,8 +206,8 @@ def refuse_large_among_small(name: str, codes: pa.Array, digits: pa.Array) -> No
         raise InputError(
             f"column {name!r} holds small whole numbers but row {row} holds {text}, which is "
             "beyond 2^53",
-            "leave it empty if it stands for a missing value, or name the column as numeric or "
-            "categorical",
+            "or name the column as numeric or categorical",
+            how="leave it empty if it stands for a missing value",
         )
 
 
@@ -277,7 +277,8 @@ def _refuse_numbers(
     raise InputError(
         f"column {name!r} is written with {marks} in its numbers, such as {literal(text)} in row "
         f"{row}",
-        f"{how}, or name the column as categorical",
+        "or name the column as categorical",
+        how=how,
     )
 
 
@@ -297,12 +298,13 @@ def _refuse_text(
             f"pandas.read_csv or {_null_if(name, text)} of SQL does{option}; else correct it"
         )
     elif _has(text, _LIKE_NUMBER):
-        how = f"{_spelling(text, texts.filter(pa.array(is_like)))[1]},"
+        how = _spelling(text, texts.filter(pa.array(is_like)))[1]
     else:
         how = "correct it"
     raise InputError(
         f"column {name!r} must hold numbers but row {row} holds {literal(text)}",
-        f"{how} or {otherwise}",
+        f"or {otherwise}",
+        how=how,
     )
 
 

@@ -14,7 +14,8 @@ from chaffinch.tasks.settings.selection import SelectionSettings
 
 DROPPED, TARGET_NOW = "left out as asked", "is the target now"
 NO_COLUMN = "no such column"
-_HINT = "change the rows, or select again without a former run"
+_AGAIN = "or select again without a former run"
+_HINT = f"change the rows, {_AGAIN}"
 
 
 @contextmanager
@@ -32,7 +33,7 @@ def with_hints_for(settings: SelectionSettings) -> Iterator[None]:
             raise
         if not error.hint:
             raise
-        raise InputError(error.message, _HINT) from error
+        raise InputError(error.message, _AGAIN, how=error.how or "change the rows") from error
 
 
 def optional_columns(settings: SelectionSettings) -> frozenset[str]:

@@ -238,14 +238,14 @@ def test_text_named_numeric_is_refused_at_its_first_slip() -> None:
     assert refused(["1", None, "n/a", "x"], numeric=["x"]) == (
         "column 'x' must hold numbers but row 3 holds 'n/a'; if it stands for a missing value, "
         "leave it empty, as na_values=['n/a'] of pandas.read_csv or NULLIF(\"x\", 'n/a') of SQL "
-        "does; else correct it or leave it out of numeric"
+        "does; else correct it, or leave it out of numeric"
     )
 
 
 def test_numbers_with_few_slips_are_refused_and_with_more_are_categories() -> None:
     assert refused(["1", "x", *map(str, range(18))]) == (
         "column 'x' must hold numbers but row 2 holds 'x'; "
-        "correct it or name the column as categorical"
+        "correct it, or name the column as categorical"
     )
     slips = ["x", *["1", "2"] * 10, None]
     assert refused(slips).endswith("name the column as categorical")  # 95 % of 21

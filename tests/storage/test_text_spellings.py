@@ -202,7 +202,7 @@ def test_a_word_for_missing_values_is_refused_at_any_share(
     assert refused(texts) == (
         f"column 'x' must hold numbers but row 1 holds {word!r}; if it stands for a missing value, "
         f"leave it empty, as na_values=[{word!r}] of pandas.read_csv or NULLIF(\"x\", '{word}') of "
-        f"SQL does{option}; else correct it or name the column as categorical"
+        f"SQL does{option}; else correct it, or name the column as categorical"
     )
 
 
@@ -210,7 +210,7 @@ def test_a_word_for_missing_values_is_refused_at_any_share(
 def test_so_is_any_other_text_among_many_different_numbers(share: float) -> None:
     texts = [str(i % 300) for i in range(1000)]
     texts[: round(1000 * share)] = ["absent"] * round(1000 * share)
-    assert "row 1 holds 'absent'; correct it or name the column as categorical" in refused(texts)
+    assert "row 1 holds 'absent'; correct it, or name the column as categorical" in refused(texts)
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ def test_where_one_step_would_lose_something_none_is_proposed(text: str) -> None
 
 def test_a_letter_behind_a_few_of_many_numbers_is_not_taken_for_a_unit() -> None:
     assert refused([*PLAIN, "4B"]) == (
-        "column 'x' must hold numbers but row 21 holds '4B'; correct it or name the column as "
+        "column 'x' must hold numbers but row 21 holds '4B'; correct it, or name the column as "
         "categorical"
     )
 
