@@ -6,12 +6,15 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from chaffinch.tasks.reporting.alternatives import summarise_alternatives
-from chaffinch.tasks.reporting.certified_sets import certificate
+from chaffinch.tasks.reporting.certified_sets import certificate, names_of_sets
 from chaffinch.tasks.reporting.text import NOTHING, listed
 from chaffinch.tasks.results.notebook import as_html
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+_OF_CERTIFIED = ["loss", "share_lost", "share_lost_at_most", "features"]
 
 
 class ScoredAlternatives(dict[str, Any]):
@@ -49,22 +52,34 @@ class ScoredAlternatives(dict[str, Any]):
         return pd.DataFrame(rows).astype(dict.fromkeys(numbers, float))
 
     def __repr__(self) -> str:
-        """Return the summary and the table."""
-        table = self._shown().to_string(index=False, na_rep=NOTHING)
-        return "\n".join([*self._sentences(), table])
+        """Return the summary and the table, and those of certified sets."""
+        lines = []
+        for _, sentence, table in self._shown():
+            lines.append(sentence)
+            if len(table):
+                lines.append(table.to_string(index=False, na_rep=NOTHING))
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         import pandas as pd
 
         # a set is of no use with its features cut
         with pd.option_context("display.max_colwidth", None):
-            return as_html("Alternatives", self._sentences(), self._shown())
+            shown = [as_html(title, [words], table) for title, words, table in self._shown()]
+        return "\n".join(shown)
 
-    def _sentences(self) -> list[str]:
+    def _shown(self) -> list[tuple[str, str, pd.DataFrame]]:
+        """Return a title, a sentence and a table; of certified sets, which are others, too."""
+        import pandas as pd
+
+        shown = [("Alternatives", summarise_alternatives(self), self.to_frame())]
         certified = self.get("certified")
-        shown = [] if certified is None else [certificate(certified)]
-        return [summarise_alternatives(self), *shown]
-
-    def _shown(self) -> pd.DataFrame:
-        table = self.to_frame()
-        return table.assign(features=table["features"].map(listed))
+        if certified is not None:
+            title = "Certified sets" if certified["is_shown"] else "Sets tested"
+            sets = pd.DataFrame(certified["sets"], columns=_OF_CERTIFIED)
+            sets.insert(0, "set", names_of_sets(certified))
+            shown.append((title, certificate(certified), sets))
+        return [
+            (title, words, table.assign(features=table["features"].map(listed)))
+            for title, words, table in shown
+        ]

@@ -34,8 +34,8 @@ def select_from_model(model: FittedModel, asked_by: str = "select_from_model") -
 
     LightGBM and XGBoost by the total gain of a feature's splits; an estimator by its
     `feature_importances_`, or else its absolute `coef_`, summed over the classes. Of a category,
-    whose values become columns, it takes the standard deviation of their `coef_`: by that its
-    part of the prediction varies, as the prediction varies by `coef_` with a scaled number.
+    whose values become columns, it takes the standard deviation over the training rows of its part
+    of the prediction, which is 0 where it is missing; of a scaled number that is its `coef_`.
     Raises InputError, in the name of the method `asked_by`, if the model has no importances, or one
     that is not finite.
     """

@@ -352,13 +352,16 @@ def test_gains_that_are_not_finite_are_refused_and_never_ranked(name) -> None:
         select_from_model(larger)
 
 
-def test_coefficients_are_summed_over_classes_and_those_of_a_category_are_deviations() -> None:
+def test_coefficients_are_summed_and_a_category_has_the_deviation_of_its_part() -> None:
     rows, schema = synthetic(3)
+    rows.X[: N // 3, 2] = np.nan
     model = models.fit("linear", rows, schema, {}, seed=0)
     coefficients = model.estimator.coef_  # (3, 6): a, b, d; then three colours
     scores = select_from_model(model)
     np.testing.assert_allclose(scores[[0, 1, 3]], np.abs(coefficients[:, :3]).sum(axis=0))
-    assert scores[2] == pytest.approx(coefficients[:, 3:].std(axis=1).sum())
+    of_level = coefficients[:, 3 + np.nan_to_num(rows.X[:, 2]).astype(int)]
+    part = np.where(np.isnan(rows.X[:, 2]), 0, of_level)
+    assert scores[2] == pytest.approx(part.std(axis=1).sum())  # of the rows' scores
     assert scores[4] == 0  # a constant is left out
 
 

@@ -75,6 +75,13 @@ def test_by_folds_all_sets_are_shown_at_the_last_tau(by_folds) -> None:
     check_apart(certified)
 
 
+def test_print_and_notebook_show_the_sets_that_their_sentence_is_about(by_folds) -> None:
+    for shown in (repr(by_folds.alternatives), by_folds.alternatives._repr_html_()):
+        _, _, certified = shown.partition("Certified: 3 sets")
+        for one in by_folds.alternatives["certified"]["sets"]:
+            assert ", ".join(one["features"]) in certified
+
+
 def test_other_rows_certify_by_refits_without_them_than_find(by_folds, store) -> None:
     certified = by_folds.alternatives["certified"]
     assert certified["rows"] == {"finding": 240, "certifying": 360}  # two folds, and three

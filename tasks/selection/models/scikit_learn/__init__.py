@@ -535,6 +535,11 @@ def fit_estimator(estimator: Any, rows: Rows, schema: Schema, *, seed: int) -> S
     columns = _columns(copy, rows.X, schema)
     with single_thread():
         X = _own_copy(rows.X, copy) if columns == "passthrough" else columns.fit_transform(rows.X)
+        if columns != "passthrough":
+            one_hot = features_by_kind(columns, schema)["one_hot"]
+            n_levels = sum(schema.n_categories[i] for i in one_hot)
+            # for `importances`, as the encoder does not keep how many rows have a level
+            columns.named_transformers_["one_hot"].shares_ = X[:, len(X.T) - n_levels :].mean(axis=0)
         n_codes = len(features_by_kind(columns, schema)["codes"])
         if n_codes and _takes_codes(copy):
             copy.set_params(categorical_features=list(range(n_codes)))
@@ -638,12 +643,17 @@ class ScikitLearnModel(FittedModel):
             return None
         by_feature = np.zeros(len(self.schema.features))
         np.add.at(by_feature, features, by_column)
-        if not hasattr(self.estimator, "feature_importances_"):
+        columns = self.pipeline.named_steps["columns"]
+        if not (hasattr(self.estimator, "feature_importances_") or columns == "passthrough"):
             coefficients = np.atleast_2d(coefficients_of(self.estimator))
+            of_levels = columns.named_transformers_["one_hot"].shares_
+            shares = np.pad(of_levels, (len(features) - len(of_levels), 0))
             for j in np.flatnonzero(self.schema.n_categories):
-                # a sum would grow with the number of categories, whatever they tell
-                of_categories = coefficients[:, features == j]
-                by_feature[j] = of_categories.std(axis=1).sum() if of_categories.size else 0.0
+                # a sum would grow with the number of categories, whatever they tell; a row without
+                # a value has none of them, and so no part of the prediction
+                levels, share = coefficients[:, features == j], shares[features == j]
+                variance = levels**2 @ share - (levels @ share) ** 2
+                by_feature[j] = np.sqrt(np.maximum(variance, 0)).sum()
         return by_feature
 
     def to_files(self) -> dict[str, bytes]:
