@@ -26,6 +26,7 @@ from chaffinch.flows.prefect_runtime.tasks import (
     shown_as,
     table_flow,
 )
+from chaffinch.storage.runs.refusals import noting_refusals
 from chaffinch.storage.sources import source_of
 from chaffinch.storage.sources.addresses import extra_credentials
 from chaffinch.tasks.pipeline.progress import steps_of
@@ -108,8 +109,9 @@ def selected(
     source = source_of(data)
     promoted_as = promoted_as if promotion is None else promotion.name
     data_set = shown_as(source, promotion)
-    source.check()
-    check_settings(settings)
+    with noting_refusals(execution.store, source, promoted_as):
+        source.check()
+        check_settings(settings)
     with extra_credentials(from_block):
         check_promotion(source, settings, execution.store, promotion)
     within = within_limits(limits, [source], execution.store, promotion)

@@ -383,10 +383,12 @@ def run(
     memory; 5 done, but a person has to decide about a data set with a promoted contract; stopped:
     130 by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP.
     """
+    from chaffinch.storage.runs.refusals import noting_refusals
     from chaffinch.storage.sources import source_of
 
     source = source_of(data)
-    source.check()  # a wrong path is refused before the imports of a run
+    with noting_refusals(execution.store, source, None):
+        source.check()  # a wrong path is refused before the imports of a run
     server = server_of(with_prefect)
     from chaffinch.flows.cli import output
     from chaffinch.tasks.pipeline.progress import steps_of

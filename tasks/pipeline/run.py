@@ -20,6 +20,7 @@ from chaffinch.storage.datasets.dataset import Dataset
 from chaffinch.storage.extras import require
 from chaffinch.storage.memory import free_memory
 from chaffinch.storage.runs.decisions import note_open
+from chaffinch.storage.runs.refusals import forget_refusal, noting_refusals
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources.source import Source
 from chaffinch.tasks.data.reselection_fit import with_hints_for
@@ -91,8 +92,12 @@ def select_features(
     default that of the table. With `notes_decision` the caller notes afterwards whether a person
     has to decide.
     """
-    with _open_run(source, settings, execution, wrap_step, on_progress, custom) as run:
+    with (
+        noting_refusals(execution.store, source, promoted_as),
+        _open_run(source, settings, execution, wrap_step, on_progress, custom) as run,
+    ):
         run.promoted_as = promoted_as
+        forget_refusal(execution.store, source, promoted_as)
         warn(run.description.warnings)
         _finish(run, wrap_step, notes_decision=notes_decision)
     return Store.open(execution.store).run(run.name)

@@ -12,6 +12,7 @@ from chaffinch.errors import InputError, StorageError
 from chaffinch.storage.column_names import nearest
 from chaffinch.storage.runs.decisions import noted_decision
 from chaffinch.storage.runs.promotions import Promotion, Promotions
+from chaffinch.storage.runs.refusals import refusals
 from chaffinch.storage.runs.store import Run, Store
 from chaffinch.storage.sources.data_set_name import name_of_table
 from chaffinch.tasks.contract import Contract
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class HistoryRow:
-    """A run of a store; what is not known of it is empty, and a number NaN or 0."""
+    """A run of a store, or a table that was refused; what is not known is empty, NaN or 0."""
 
     data_set: str
-    run: str
+    run: str  # empty for a table that was refused
     created: str  # UTC in ISO 8601
     state: Literal["finished", "unfinished", "refused", "damaged"] = "unfinished"
     problem: str = ""  # why it was refused, or cannot be read
@@ -90,7 +91,8 @@ def run_history(name: str | None = None, *, store: str | Path = "chaffinch-store
     Returns
     -------
     pandas.DataFrame
-        One row per run, oldest first: ``data_set``, ``run``, ``created`` (UTC), ``state``
+        One row per run, oldest first, then one per data set in use whose last table was refused,
+        with an empty ``run``: ``data_set``, ``run``, ``created`` (UTC), ``state``
         (``"finished"``, ``"unfinished"``, ``"refused"`` or ``"damaged"``) and the ``problem`` of
         a refused or damaged one, ``source``, ``target``, ``verdict``, name of the ``loss``,
         ``judged_on``, ``loss_all_features``, ``loss_selected``, kept ``features``, number of
@@ -123,7 +125,7 @@ def run_history(name: str | None = None, *, store: str | Path = "chaffinch-store
 def history_of(store: Store, most: int | None = None) -> History:
     """Return the runs, at most the newest `most`, and the promotions of a store.
 
-    What cannot be read is named.
+    What cannot be read is named. Tables that were refused, of which there is no run, come last.
     """
     promotions, damage = read_promotions(store.promotions)
     put_in_use = {
@@ -139,6 +141,12 @@ def history_of(store: Store, most: int | None = None) -> History:
         name, when = put_in_use.get(row.run, (known, ""))
         name = known if row.is_open else name  # an open decision is about the name noted with it
         named.append(replace(row, data_set=name, promoted=when, is_in_use=row.run in in_use))
+    of_runs = {(row.data_set, row.problem) for row in named if row.problem}
+    named += [
+        HistoryRow(name, "", refusal.noted, "refused", refusal.reason)
+        for name, refusal in refusals(store).items()
+        if (name, refusal.reason) not in of_runs
+    ]
     return History(str(store).rpartition("/")[2], tuple(named), promotions, damage)
 
 

@@ -106,8 +106,8 @@ def needs_a_person(history: History) -> Iterator[Block]:
         yield note(
             "A decision is open until a contract is promoted or rolled back; ",
             Code("chaffinch show RUN"),
-            " has the figures. To continue an unfinished run, give its command again; on a "
-            "table that has changed that begins another run.",
+            " has the figures. To continue an unfinished run, or after a refusal, give its command "
+            "again; on a table that has changed that begins another run.",
         )
     else:
         yield paragraph("Nothing: no decision is open, and no run is to be continued.")
@@ -312,7 +312,7 @@ def _finished(rows: Sequence[HistoryRow]) -> list[HistoryRow]:
 
 
 def _name(row: HistoryRow) -> str:
-    return ReportOf(row.run) if row.state == "finished" else row.run
+    return ReportOf(row.run) if row.state == "finished" else row.run or NOTHING
 
 
 def _few(names: Sequence[str]) -> str:

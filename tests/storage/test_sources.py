@@ -19,7 +19,6 @@ from sklearn.datasets import load_iris
 
 from chaffinch.errors import InputError, TableTooLargeError
 from chaffinch.storage.datasets.column_types import type_columns
-from chaffinch.storage.sources import source
 from tests.flows.cli.programs import python
 from tests.sources import column_bytes, column_names, ingest, read_source, source_fingerprint
 
@@ -583,7 +582,7 @@ def test_columns_of_partitions_are_read_alone(
         rows[rows.left == left].drop(columns="left").to_parquet(folder / "part.parquet")
     expected = ingest(rows, tmp_path / "store", labels=target).hash
     if not target:
-        monkeypatch.setattr(source, "_CELLS_AT_A_TIME", 1)
+        monkeypatch.setattr("chaffinch.storage.sources.source._CELLS_AT_A_TIME", 1)
     assert ingest(tmp_path / "orders", tmp_path / "other", labels=target).hash == expected
 
 

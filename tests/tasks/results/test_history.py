@@ -152,6 +152,36 @@ def test_a_refused_run_is_open_with_the_reason_until_it_is_given_again(tmp_path)
     assert history_of(Store.open(tmp_path)).rows[0].state == "unfinished"
 
 
+def test_a_refused_table_of_a_data_set_in_use_is_open_until_one_is_read(tmp_path) -> None:
+    table, store = tmp_path / "orders.parquet", Store.open(tmp_path / "store")
+    settings = {"method": "anova_f", "model": LINEAR, "n_features": 2, "store": store.path}
+
+    def refused(change) -> str:
+        change(good_table())
+        with pytest.raises(InputError) as refusal:
+            chaffinch.select(table, "churned", **settings)
+        return str(refusal.value)
+
+    refused(lambda rows: rows.drop(columns="churned").to_parquet(table))
+    assert not history_of(store).rows  # nothing of this name is in use
+    good_table().to_parquet(table)
+    first = chaffinch.select(table, "churned", **settings)
+    chaffinch.promote(first.run, name="orders", store=store.path)
+    for change in (
+        lambda rows: rows.drop(columns="churned").to_parquet(table),
+        lambda rows: rows.assign(churned=1).to_parquet(table),
+        lambda rows: table.unlink(),
+    ):
+        reason = refused(change)
+        row = history_of(store).rows[-1]
+        assert (row.data_set, row.run, row.state, row.problem) == ("orders", "", "refused", reason)
+        (shown,) = Page(render_history(history_of(store))).tables["Open (1)"][1:]
+        assert shown[1:3] == [f"It was refused: {reason}", "orders"]
+    good_table().to_parquet(table)
+    chaffinch.select(table, "churned", **settings)
+    assert [row.state for row in history_of(store).rows] == ["finished"]
+
+
 def test_a_damaged_note_of_a_decision_is_replaced_and_ends_no_run(tmp_path) -> None:
     run = night(Store.open(tmp_path), 0, [0], decision="a column is gone")
     (run.folder / "decision.json").write_text("{")

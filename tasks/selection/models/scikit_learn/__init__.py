@@ -537,9 +537,9 @@ def fit_estimator(estimator: Any, rows: Rows, schema: Schema, *, seed: int) -> S
         X = _own_copy(rows.X, copy) if columns == "passthrough" else columns.fit_transform(rows.X)
         if columns != "passthrough":
             one_hot = features_by_kind(columns, schema)["one_hot"]
-            n_levels = sum(schema.n_categories[i] for i in one_hot)
+            levels = X[:, len(X.T) - sum(schema.n_categories[i] for i in one_hot) :]
             # for `importances`, as the encoder does not keep how many rows have a level
-            columns.named_transformers_["one_hot"].shares_ = X[:, len(X.T) - n_levels :].mean(axis=0)
+            columns.named_transformers_["one_hot"].shares_ = levels.mean(axis=0)
         n_codes = len(features_by_kind(columns, schema)["codes"])
         if n_codes and _takes_codes(copy):
             copy.set_params(categorical_features=list(range(n_codes)))
