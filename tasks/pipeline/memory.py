@@ -58,14 +58,16 @@ def check_shape(
     remedy = ""
     if (
         in_files
-        and not _reads_files(settings)
+        and not _reads_files(settings, n_columns)
         and _needed_in_files(n_rows, n_columns, settings) <= free
     ):
-        owner, others = f"method {method.kind}", "auto, gbmo or select_from_model"
+        remedy = (
+            f"method {method.kind} needs the rows of its search in memory, set search_rows to a "
+            "number that fits or use auto or gbmo; "
+        )
         if not kind_of(model).reads_files:
-            owner = f"model {model}"
             others = " or ".join(name for name, kind in MODELS.items() if kind.reads_files)
-        remedy = f"{owner} needs its rows in memory, use {others}; "
+            remedy = f"model {model} needs its rows in memory, use {others}; "
     if needed > free:
         raise TableTooLargeError(
             f"{what} has {n_rows:,} rows x {n_columns:,} columns, so a run needs about "
@@ -78,17 +80,17 @@ def needed_memory(
     n_rows: int, n_columns: int, settings: SelectionSettings, *, in_files: bool = True
 ) -> float:
     """Return an estimate of the bytes of memory that a run needs at least."""
-    needed = _needed(n_rows, n_columns, is_cross_fitted=settings.method.traits.is_cross_fitted)
-    if in_files and _reads_files(settings):
+    needed = _needed_in_memory(n_rows, n_columns, settings)
+    if in_files and _reads_files(settings, n_columns):
         needed = min(needed, _needed_in_files(n_rows, n_columns, settings))
     return needed
 
 
 def is_in_files(dataset: Dataset, settings: SelectionSettings, n_rows: int | None = None) -> bool:
     """Return whether a run holds so many rows, by default all, in files; the result is the same."""
-    shape = dataset.n_rows if n_rows is None else n_rows, len(dataset.columns)
-    needed = _needed(*shape, is_cross_fitted=settings.method.traits.is_cross_fitted)
-    return _reads_files(settings) and needed > SHARE_IN_MEMORY * free_memory()
+    n_columns = len(dataset.columns)
+    needed = _needed_in_memory(dataset.n_rows if n_rows is None else n_rows, n_columns, settings)
+    return _reads_files(settings, n_columns) and needed > SHARE_IN_MEMORY * free_memory()
 
 
 def log_disk_space(source: Source, settings: SelectionSettings, folder: Path) -> None:
@@ -155,6 +157,11 @@ def n_local_workers(shapes: Iterable[tuple[int, int]]) -> int:
     return max(1, min(n_cores, n_fit))
 
 
+def _needed_in_memory(n_rows: int, n_columns: int, settings: SelectionSettings) -> float:
+    is_cross_fitted = settings.method.traits.is_cross_fitted
+    return _needed(n_rows, n_columns, is_cross_fitted=is_cross_fitted)
+
+
 def _needed(n_rows: int, n_columns: int, *, is_cross_fitted: bool) -> float:
     per_value = _PER_VALUE_CROSS_FITTED if is_cross_fitted else _PER_VALUE
     return _LIBRARIES + _histograms(n_columns) + per_value * n_rows * n_columns
@@ -182,8 +189,15 @@ def _needed_by_a_fit(n_rows: int, n_columns: int, per_row: float) -> float:
     return _LIBRARIES_OF_MODELS + fitted
 
 
-def _reads_files(settings: SelectionSettings) -> bool:
-    return kind_of(settings.model.name).reads_files and settings.method.traits.reads_files
+def _reads_files(settings: SelectionSettings, n_columns: int) -> bool:
+    """Return whether rows may be in files: the model reads them there, and so does the search.
+
+    A search that does not may hold its own rows in memory, where `search_rows` are few.
+    """
+    n, searches = settings.search_rows, settings.method.traits.reads_files
+    if not searches and n is not None:
+        searches = _needed_in_memory(n, n_columns, settings) <= SHARE_IN_MEMORY * free_memory()
+    return searches and kind_of(settings.model.name).reads_files
 
 
 def gigabytes(n_bytes: float) -> str:

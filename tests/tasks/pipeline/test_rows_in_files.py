@@ -34,8 +34,8 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def in_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "SHARE_IN_MEMORY", 0.0)
+def in_files(monkeypatch: pytest.MonkeyPatch, share: float = 0.0) -> None:
+    monkeypatch.setattr(memory, "SHARE_IN_MEMORY", share)
     monkeypatch.setattr(stored_rows, "MOST_BYTES", 0)
     monkeypatch.setattr(stored_rows, "FEW_ROWS", 0)
 
@@ -73,6 +73,18 @@ def test_the_results_are_the_same_to_the_last_byte(
     assert {path.name for path in written.parent.iterdir()} == {"dataset.json", "table.parquet"}
 
 
+def counts_of_loaded_rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that gets the number of rows of each load into memory."""
+    counts: list[int] = []
+
+    def load(*about: Any) -> Rows:
+        counts.append(len(about[3]))
+        return load_rows(*about)
+
+    monkeypatch.setattr(selection_run, "load_rows", load)
+    return counts
+
+
 @pytest.mark.parametrize("method", ["auto", "gbmo"])
 def test_a_search_on_some_of_the_rows_is_the_same_from_files_and_fits_final_models_on_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
@@ -90,13 +102,7 @@ def test_a_search_on_some_of_the_rows_is_the_same_from_files_and_fits_final_mode
     in_files(monkeypatch)
     assert files("files", search_rows=1000) == of_memory
     monkeypatch.setattr(SelectionRun, "_search_is_in_memory", True)
-    loaded: list[int] = []
-
-    def load(*about: Any) -> Rows:
-        loaded.append(len(about[3]))
-        return load_rows(*about)
-
-    monkeypatch.setattr(selection_run, "load_rows", load)
+    loaded = counts_of_loaded_rows(monkeypatch)
     assert files("search", search_rows=1000) == of_memory
     assert 0 < max(loaded) <= 1000  # the test part has 1,200
     contract = json.loads(of_memory["selection.json"])
@@ -110,3 +116,22 @@ def test_a_search_on_some_of_the_rows_is_the_same_from_files_and_fits_final_mode
     (report,) = (tmp_path / "memory").glob("runs/*/report.md")
     said = f"include {by_part['final']:,} that took no part in the search"
     assert said in report.read_text()
+
+
+@pytest.mark.parametrize("method", ["anova_f", "dfs", "rfecv", "afs_bm"])
+def test_a_method_that_needs_its_rows_in_memory_searches_on_some_of_those_in_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    X, y = np.random.default_rng(2).normal(size=(4000, 5)), np.arange(4000) % 2
+    rows = pd.DataFrame(X, columns=list("abcde")).assign(y=y)
+    rows["a"] += y
+    rows.to_parquet(table := tmp_path / "orders.parquet")
+    settings = {"tuning": "none", "search_rows": 1000}
+    of_memory = files_of_a_run(table, tmp_path / "memory", method, "lightgbm", **settings)
+    asked = SelectionSettings(target="y", method=method)
+    free = int(memory.needed_memory(2000, 6, asked))  # enough for the search alone
+    monkeypatch.setattr(memory, "free_memory", lambda: free)
+    in_files(monkeypatch, share=1.0)
+    loaded = counts_of_loaded_rows(monkeypatch)
+    assert files_of_a_run(table, tmp_path / "files", method, "lightgbm", **settings) == of_memory
+    assert 0 < max(loaded) <= 1000
