@@ -43,8 +43,9 @@ def folder(tmp_path, monkeypatch):
         table = pd.DataFrame(random.normal(size=(80, 4)), columns=list("abcd"))
         table.assign(price=3 * table["a"] - 2 * table["b"]).to_parquet(name)
     X = random.normal(size=(300, 20)) * (random.random((300, 20)) < 0.3)
-    with gzip.open("clicks.svmlight.gz", "wb") as file:
-        datasets.dump_svmlight_file(X, X[:, 3] - X[:, 7], file, zero_based=False)
+    for day, rows in enumerate(np.array_split(X, 2), 1):
+        with gzip.open(f"day-{day}.svmlight.gz", "wb") as file:
+            datasets.dump_svmlight_file(rows, rows[:, 3] - rows[:, 7], file, zero_based=False)
 
 
 def part_of_breast_cancer(*, return_X_y=False, whole=datasets.load_breast_cancer, as_frame):

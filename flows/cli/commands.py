@@ -58,7 +58,6 @@ from chaffinch.flows.cli.settings_file import (
     named_in_errors,
     read_settings,
 )
-from chaffinch.flows.cli.shuffle_and_descend import descend, shuffle
 from chaffinch.flows.cli.terminal import (
     STARTING_PREFECT,
     Showing,
@@ -652,7 +651,7 @@ def why(run: str, column: str | None, store: str | Path, as_json: bool) -> None:
 
 
 for command in (
-    *(at, reselect, columns, export, shuffle, descend),
+    *(at, reselect, columns, export),
     *(diff, promote, promoted, rollback, serve, automations, announce),
 ):
     cli.add_command(command)

@@ -106,7 +106,7 @@ def settings_options(
                 path.replace(".", "_"),
                 required=field.is_required() and "." not in path and not optional,
                 help=_help(field),
-                **_click_arguments(field.annotation, has_two_flags="/" in option),
+                **_click_arguments(field.annotation),
                 **_WITHOUT_VALUE.get(option, {}),
             )(command)
         return command
@@ -169,15 +169,11 @@ def _find(settings: type[BaseModel], path: str) -> FieldInfo:
     return settings.model_fields[last]
 
 
-def _click_arguments(annotation: Any, *, has_two_flags: bool) -> dict[str, Any]:
+def _click_arguments(annotation: Any) -> dict[str, Any]:
     """Return the arguments of a click option for the first type of an annotation."""
     kinds = list(types_in(annotation))
     if kinds[0] is bool:
-        # all values are kept: click would take the last of two contradictory flags
-        both = (
-            {"multiple": True, "callback": _read_flag_pair} if has_two_flags else {"default": None}
-        )
-        return {"is_flag": True, **both}
+        return {"is_flag": True, "default": None}
     for kind in kinds:
         if get_origin(kind) is Literal:
             return {"type": click.Choice(get_args(kind)), "metavar": None}
@@ -228,16 +224,6 @@ def _read_pairs(
     return values or None
 
 
-def _read_flag_pair(
-    context: click.Context, option: click.Parameter, flags_set: tuple[bool, ...]
-) -> bool | None:
-    """Return the value of a pair of flags; None without either flag."""
-    if len(set(flags_set)) > 1:
-        flags = " and ".join([*option.opts, *option.secondary_opts])
-        raise InputError(f"{flags} go against each other; give one of them")
-    return flags_set[0] if flags_set else None
-
-
 def _help(field: FieldInfo) -> str:
     words = field.description or ""
     if field.is_required() or field.default in (None, (), {}) or field.default is False:
@@ -262,7 +248,6 @@ _NAMES = {
     "alternatives.number": "--alternatives",
     "alternatives.time_limit": "--alternatives-time-limit",
     "constraints.costs": "--cost",
-    "zero_based": "--zero-based/--one-based",
 }
 
 
@@ -290,8 +275,6 @@ COMPARISON = _options(
     f"target methods models folds seeds sizes {_COLUMNS} task loss baseline tolerance"
 )
 RESELECTION = _options("target drop model gain slack rejections seed")
-SHUFFLE = _options("target drop sparse zero_based n_columns dtype seed block_rows")
-DESCENT = _options("n_features penalty order steps batch_rows blocks_per_step task seed decay")
 STORE = _options("store")
 WORKERS = _options("cluster workers")
 AT = STORE | WORKERS
@@ -305,7 +288,6 @@ _CONTINUES = "The same command continues where it stopped."
 _MAY_BE_DONE = "`chaffinch promoted` shows whether it was done."
 _AFTER_A_STOP = {
     **dict.fromkeys(("run", "at", "reselect", "compare"), _CONTINUES),
-    "descend": "The same command continues where it was seconds ago.",
     **dict.fromkeys(("promote", "rollback"), _MAY_BE_DONE),
     "serve": "The same command serves again.",
 }

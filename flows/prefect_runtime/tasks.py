@@ -87,7 +87,6 @@ def one_or_several(value: Any) -> Any:
 # Form validation of a required text: not empty.
 NAMED = {"type": "string", "minLength": 1, "pattern": r"\S"}
 PathText = Annotated[str, BeforeValidator(_as_text)]
-NamedText = Annotated[PathText, WithJsonSchema(NAMED)]
 TablePath = Annotated[
     PathText,
     WithJsonSchema(

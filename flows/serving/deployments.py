@@ -24,7 +24,6 @@ from prefect.types.entrypoint import EntrypointType
 
 from chaffinch.errors import InputError
 from chaffinch.flows.comparison import comparison
-from chaffinch.flows.differentiable_selection import differentiable_selection
 from chaffinch.flows.feature_selection import feature_selection
 from chaffinch.flows.prefect_runtime.events import resource_of, send, server_url
 from chaffinch.flows.prefect_runtime.internals import dates_of_cron
@@ -85,8 +84,7 @@ def announce(data: str, name: str | None = None) -> str:
 
 NIGHTLY, ON_NEW_DATA = "nightly", "on-new-data"
 # Deployments that are started from the form alone.
-SELECT, COMPARE = "select-on-demand", "compare-on-demand"
-RESELECT, DESCEND = "reselect-on-demand", "descend-on-demand"
+SELECT, COMPARE, RESELECT = "select-on-demand", "compare-on-demand", "reselect-on-demand"
 
 # Triggered runs: for the same table, the next waits until the last has ended.
 _ONE_AFTER_THE_OTHER = ConcurrencyLimitConfig(
@@ -200,7 +198,6 @@ def serve_flows(tables: Sequence[Served], execution: ExecutionSettings) -> int:
                 *chain.from_iterable(table.deployments(execution) for table in tables),
                 _deployment(comparison, COMPARE, comparing),
                 _deployment(reselection, RESELECT, reselecting),
-                _deployment(differentiable_selection, DESCEND, {}),
             ]
         )
 

@@ -6,9 +6,6 @@ from .errors import StorageError as StorageError
 from .flows.comparison import comparison as comparison
 from .flows.feature_selection import feature_selection as feature_selection
 from .flows.reselection import reselection as reselection
-from .storage.shuffled.table import open_shuffled as open_shuffled
-from .storage.shuffled.writer import shuffle_parquet as shuffle_parquet
-from .storage.shuffled.writer import shuffle_svmlight as shuffle_svmlight
 from .tasks.api.alternatives import find_alternatives as find_alternatives
 from .tasks.api.differentiable_selection import differentiable_path as differentiable_path
 from .tasks.api.differentiable_selection import differentiable_selection as differentiable_selection
@@ -18,7 +15,6 @@ from .tasks.api.masked_loss import masked_loss as masked_loss
 from .tasks.api.probabilistic_selection import probabilistic_selection as probabilistic_selection
 from .tasks.api.reselect import reselect as reselect
 from .tasks.api.select import select as select
-from .tasks.api.shuffle import shuffle_pieces as shuffle_pieces
 from .tasks.comparing.api import compare as compare
 from .tasks.comparing.run import ComparisonResult as ComparisonResult
 from .tasks.comparing.settings import ComparisonSettings as ComparisonSettings

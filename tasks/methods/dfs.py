@@ -8,7 +8,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from chaffinch.errors import InputError
 from chaffinch.tasks.methods.baselines.rankings import Ranking, scorer_of
@@ -17,8 +17,8 @@ from chaffinch.tasks.methods.protocol import Problem, candidates_at
 from chaffinch.tasks.selection.baselines.ranking import ranking
 from chaffinch.tasks.selection.core import Floats
 from chaffinch.tasks.selection.dfs.search import dfs
+from chaffinch.tasks.selection.limits import HIGHEST_ORDER, check_order_is_known
 from chaffinch.tasks.settings.base import Count, InOrder, as_list, setting
-from chaffinch.tasks.settings.descent import BatchRows, Order
 from chaffinch.tasks.settings.search_result import Candidate, SearchResult
 
 _SCORE = (
@@ -26,6 +26,19 @@ _SCORE = (
     "descended, in units of the target's variance; up to twice the last one for what stays there"
 )
 ranking("dfs", score=_SCORE)(dfs)
+
+
+def _known(order: int) -> int:
+    check_order_is_known(order)
+    return order
+
+
+# The form has the limits from here: the limits of a Field would refuse without the reason.
+_Order = Annotated[
+    int,
+    AfterValidator(_known),
+    WithJsonSchema({"type": "integer", "minimum": 1, "maximum": HIGHEST_ORDER}),
+]
 
 
 class Dfs(Ranking):
@@ -53,7 +66,7 @@ class Dfs(Ranking):
         "variance. Of several, the one whose features do best on the model-validation rows wins; "
         "each descent begins where that of the smaller one ended.",
     )
-    order: Order = setting(
+    order: _Order = setting(
         4,
         "Highest power of the correlations that the estimate looks at. A higher one errs less on "
         "average, but varies more: 4 or less where rows are few.",
@@ -63,7 +76,7 @@ class Dfs(Ranking):
         "At most so many; of several penalties, for each. A descent ends earlier when nothing more "
         "changes.",
     )
-    batch_rows: BatchRows | None = setting(
+    batch_rows: Annotated[int, Field(ge=2)] | None = setting(
         None,
         "At least so many are looked at together; a step takes the mean over batches of 1,000 rows "
         "together. By default 1,000, or all where there are fewer.",

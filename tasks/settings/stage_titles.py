@@ -20,12 +20,6 @@ TITLES = {
     "read_table": "read the tables",
     "measure_cells": "measure the methods",
     "conclude": "summarise the results",
-    # of a descent
-    "shuffle_rows": "shuffle the rows",
-    "shuffle_files": "shuffle the rows",
-    "look_at_all_rows": "read all rows once",
-    "descend": "descend",
-    "sweep": "search for features",
 }
 
 

@@ -15,7 +15,6 @@ import sys
 from collections.abc import Callable
 from math import comb
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
@@ -23,7 +22,7 @@ import numpy as np
 import pandas as pd
 import scipy.sparse
 
-from chaffinch import differentiable_selection, shuffle_pieces
+from chaffinch import differentiable_selection
 from chaffinch.tasks.selection.dfs.estimate import (
     COEFFICIENTS,
     DenseTable,
@@ -142,37 +141,20 @@ def synthetic(n_rows: int, n_features: int, seed: int = 0) -> tuple[Any, np.ndar
 
 
 def million(n_rows: int = 200_000, n_features: int = 1_000_000) -> None:
-    """Print seconds a step and memory of a sparse table of a million features in float32."""
+    """Print seconds a step and the peak memory of a sparse table of a million features."""
     X, target = synthetic(n_rows, n_features)
-    print_steps("in memory, batches of 1,000", InMemory(X, target))
-
-
-def million_on_disk(n_rows: int, n_features: int = 1_000_000) -> None:
-    """Print the same of a file that is written piece by piece and read block by block."""
-    with TemporaryDirectory() as folder:
-        pieces = (synthetic(10_000, n_features, seed) for seed in range(n_rows // 10_000))
-        start = perf_counter()
-        source = shuffle_pieces(pieces, Path(folder) / "rows.parquet")
-        megabytes = source.path.stat().st_size / 1e6
-        print(f"{n_rows} rows written in {perf_counter() - start:.1f} s, {megabytes:.0f} MB")
-        print_steps(f"on disk, {len(source.block_rows)} blocks", source)
-
-
-def print_steps(name: str, source: Any, n_steps: int = 100) -> None:
-    """Print how long reading and steps take, and the peak of this process's memory."""
-    n_rows, n_features = source.shape
     start = perf_counter()
-    descent = open_descent(source, Rules(order=ORDER))
+    descent = open_descent(InMemory(X, target), Rules(order=ORDER))
     ready = perf_counter() - start
     taken = []
-    for _ in range(n_steps):
+    for _ in range(100):
         start = perf_counter()
         descent.step(n_features=1000)
         taken.append(perf_counter() - start)
     status = Path("/proc/self/status").read_text()
     peak = int(status.partition("VmHWM:")[2].split()[0]) / 2**20
     print(
-        f"{name:28}{n_rows:>7} x {n_features:<8}{'float32':9}"
+        f"{'in memory, batches of 1,000':28}{n_rows:>7} x {n_features:<8}{'float32':9}"
         f"{np.mean(taken) * 1e3:10.2f} ms a step (goal 25; median {np.median(taken) * 1e3:.1f}, "
         f"best {min(taken) * 1e3:.1f}), 100 non-zeros a row; {ready:.1f} s to read; "
         f"peak memory of the process {peak:.2f} GB (goal 1)",
@@ -209,10 +191,9 @@ def main() -> None:
     parser.add_argument("folder", nargs="?", type=Path, help="has pcmac.csv and BASEHOCK.csv")
     folder = parser.parse_args().folder
     print(f"one thread, order {ORDER}, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores\n")
-    # each by itself, since its memory is that of a process, and torch is no part of it
-    for call in ("million()", "million_on_disk(400_000)", "million_on_disk(800_000)"):
-        script = f"import tests.benchmarks.dfs as benchmark; benchmark.{call}"
-        subprocess.run([sys.executable, "-c", script], check=True)
+    # by itself, since its memory is that of a process, and torch is no part of it
+    script = "import tests.benchmarks.dfs as benchmark; benchmark.million()"
+    subprocess.run([sys.executable, "-c", script], check=True)
     for name, X, y in tables(folder) if folder else ():
         against(name, "sparse", X, y)
         steering(name, X, y)

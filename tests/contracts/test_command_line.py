@@ -32,8 +32,6 @@ COMMANDS = {
     "compare": ("TABLES", "--methods", "--models", "--seeds", "--sizes", "--time-budget", "--json"),
     "columns": ("RUN", "--as", "--table", "--dialect", "--source", "--store"),
     "export": ("RUN", "--to", "--output", "--name", "--table", "--store"),
-    "shuffle": ("FILES", "--to", "--target", "--sparse", "--zero-based", "--one-based", "--json"),
-    "descend": ("TABLE", "--to", "--n-features", "--penalty", "--start", "--cluster", "--json"),
     "why": ("RUN", "COLUMN", "--store", "--json"),
     "history": ("NAME", "--html", "--store", "--json"),
     "at": ("RUN", "K", "--store", "--cluster", "--workers", "--quiet", "--json"),
@@ -213,7 +211,7 @@ def test_an_error_is_one_printable_line(tmp_path, capsys):
     contract = tmp_path / "c.json"
     contract.write_text(json.dumps({"format_version": "\x1b[2J" * 10_000}))
     for given, said in (
-        (["shuffle", "no\nsuch \x1b[31mfile", "--to", "x"], "no file no such \\x1b[31mfile"),
+        (["columns", "no\nsuch \x1b[31mrun.json"], "no such \\x1b[31mrun.json"),
         (["columns", str(contract)], "must have format_version 1 but has \\x1b[2J\\x1b"),
     ):
         assert exit_code(partial(cli.main, given)) == 2

@@ -4,7 +4,6 @@ To open a pipe that nobody writes to waits for ever, and /dev/zero never ends. E
 pipe first, so that code which opens it is out of time before it fills the memory.
 """
 
-import inspect
 import os
 from functools import partial
 from pathlib import Path
@@ -17,13 +16,8 @@ import pytest
 import chaffinch
 from chaffinch import InputError
 from chaffinch.flows.cli.commands import cli, exit_code
-from chaffinch.flows.differentiable_selection import differentiable_selection as flow
-from chaffinch.storage.shuffled.writer import are_parquet
-from chaffinch.tasks.api.descend import descend
-from chaffinch.tasks.settings.descent import DescentSettings
 from tests.sources import check_source, column_names, read_source, source_fingerprint
 
-ASKED = DescentSettings(n_features=2)
 ANOTHER_STATE = "name the state that a descent left, such as state.safetensors"
 ANOTHER_RUN = "give a run's name, its folder or its selection.json"
 ANOTHER_FILE = "name another file"
@@ -50,21 +44,13 @@ def check_refused(ask, *given, what: str, named: Path, remedy: str, **options) -
     )
 
 
-def test_a_state_to_start_from(no_files, tmp_path: Path) -> None:
+def test_a_state_to_start_from(no_files) -> None:
     X, y = synthetic()
-    table, out = tmp_path / "table", tmp_path / "out"
-    chaffinch.shuffle_pieces([(X, y)], table)
     select = chaffinch.differentiable_selection
     for path in no_files:
         said = {"what": "start", "named": path, "remedy": ANOTHER_STATE}
         for given in (path, str(path)):
             check_refused(select, X, y, n_features=2, start=given, **said)
-        check_refused(descend, table, out, ASKED, start=path, **said)
-        # a flow refuses it before it shuffles files, of which these are none
-        whole = inspect.unwrap(flow.fn)
-        asked = (str(table), str(out), ASKED, str(path), [str(tmp_path / "none.parquet")])
-        check_refused(whole, *asked, **said)
-    assert not out.exists()
 
 
 def test_a_former_run(no_files) -> None:
@@ -73,17 +59,6 @@ def test_a_former_run(no_files) -> None:
             check_refused(
                 chaffinch.load_contract, given, what="a run", named=path, remedy=ANOTHER_RUN
             )
-
-
-def test_a_table_in_random_order_and_what_it_is_made_of(no_files, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    for path in no_files:
-        said = {"what": "a source", "named": path, "remedy": ANOTHER_FILE}
-        check_refused(chaffinch.open_shuffled, path, **said)
-        check_refused(are_parquet, [path], **said)
-        check_refused(chaffinch.shuffle_parquet, path, out, target="y", **said)
-        check_refused(chaffinch.shuffle_svmlight, path, out, zero_based=True, **said)
-    assert not out.exists()
 
 
 @pytest.mark.parametrize("ending", [".csv", ".tsv.gz", ".parquet"])
@@ -111,8 +86,6 @@ def test_one_among_the_files_of_a_folder(no_files, tmp_path: Path) -> None:
         said = {"what": "a source", "named": odd, "remedy": "move it elsewhere"}
         for ask in (check_source, column_names, source_fingerprint, read_source):
             check_refused(ask, folder, **said)
-        out = tmp_path / "out"
-        check_refused(chaffinch.shuffle_parquet, folder, out, target="y", **said)
         odd.unlink()
 
 
@@ -131,12 +104,7 @@ def test_a_file_whose_disk_fails_is_named(tmp_path: Path, ending: str, capsys) -
     failing = tmp_path / f"table{ending}"
     failing.symlink_to("/proc/self/mem")  # its first bytes cannot be read
     message = f"{failing} cannot be read (Input/output error); check its disk, or name another"
-    doors = [chaffinch.load_contract]
-    if ending == ".svm":
-        doors += [lambda path: chaffinch.shuffle_svmlight(path, tmp_path / "out", zero_based=True)]
-    else:
-        doors += [source_fingerprint, partial(chaffinch.select, target="y")]
-    for ask in doors:
+    for ask in (chaffinch.load_contract, source_fingerprint, partial(chaffinch.select, target="y")):
         with pytest.raises(InputError) as refusal:
             ask(failing)
         assert str(refusal.value) == message

@@ -30,9 +30,7 @@ from chaffinch.storage.sources import Source, source_of
 from chaffinch.storage.sources.data_set_name import name_of_data_set
 from chaffinch.storage.sources.formats import file_name
 from chaffinch.storage.sources.source import Format, OpenTable
-from chaffinch.tasks.api.shuffle import shuffle_files
 from chaffinch.tasks.comparing.plan import labels_of
-from chaffinch.tasks.settings.descent import ShuffleSettings
 from tests.delta_tables import delete_by_vector, rename_columns
 from tests.iceberg_catalog import iceberg_catalog, shop
 from tests.object_storage import GoogleStorage, ObjectStorage
@@ -521,5 +519,3 @@ def test_a_further_format_of_files_is_one_line_in_the_table(
     assert not source.has_header()
     assert name_of_data_set(source_of(source), None, "--name orders") == "orders.v2"
     assert labels_of([source]) == ["orders.v2"]
-    with pytest.raises(InputError, match=r"^orders.v2.toy is Toy by its name, but"):
-        shuffle_files([str(path)], tmp_path / "out.parquet", ShuffleSettings())

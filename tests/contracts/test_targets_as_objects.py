@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import time
 from decimal import Decimal
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
@@ -73,12 +71,6 @@ def of_variance(y: object) -> list[float]:
     return [value, *gradient]
 
 
-def in_random_order(y: object) -> tuple[str, str]:
-    with TemporaryDirectory() as folder:
-        table = chaffinch.shuffle_pieces([(X, y)], Path(folder, "table"))
-        return table.hash, table.target_type
-
-
 FOUND = {
     "differentiable_selection": lambda y: chaffinch.differentiable_selection(
         X, y, n_features=2
@@ -87,7 +79,6 @@ FOUND = {
     "a quality": lambda y: qualities.mutual_information(X, y).values.tolist(),
     "probabilistic_selection": of_pefs,
     "masked_loss": of_masks,
-    "shuffle_pieces": in_random_order,
 }
 
 
@@ -127,13 +118,10 @@ def test_a_gap_is_refused_with_its_row(ask, kind) -> None:
         ask(y)
 
 
-def test_what_is_not_finite_is_refused_by_what_reads_rows_otherwise(tmp_path) -> None:
+def test_what_is_not_finite_is_refused_by_the_mathematics_too() -> None:
     y = np.array([*Y[1:], np.inf], dtype=object)
     with pytest.raises(ValueError, match=r"^y must be finite but is inf in row 400; leave"):
         chaffinch.residual_variance(X, y, np.ones(12))
-    pieces = [(X, Y), (X, y)]
-    with pytest.raises(InputError, match=r"^piece 2: y must be finite but is inf in row 400; le"):
-        chaffinch.shuffle_pieces(pieces, tmp_path / "table")
 
 
 DAYS = pd.Series(pd.date_range("2026-01-01", periods=400))

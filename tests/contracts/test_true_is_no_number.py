@@ -11,7 +11,6 @@ import chaffinch
 from chaffinch import InputError
 from chaffinch.methods import AfsBm, Gbmo, Pefs
 from chaffinch.tasks.settings.columns import HistorySettings
-from chaffinch.tasks.settings.descent import DescentSettings
 from chaffinch.tasks.settings.reselection import ReselectionSettings
 from chaffinch.tasks.settings.selection import ExecutionSettings, ModelSettings, SelectionSettings
 
@@ -27,7 +26,6 @@ TABLE = pd.DataFrame({"day": np.arange(60), "x": np.arange(60) % 7, "y": np.aran
         (ExecutionSettings, "workers", False, "a whole number"),
         (ReselectionSettings, "seed", False, "a whole number"),
         (ReselectionSettings, "gain", False, "a number"),
-        (DescentSettings, "penalty", False, "a number"),
         (HistorySettings, "lags", True, "a whole number"),
         (HistorySettings, "rolling", True, "a whole number"),
         (Pefs, "hidden_layer_sizes", True, "a whole number"),

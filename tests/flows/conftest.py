@@ -22,7 +22,6 @@ ON_DEMAND = {
     "feature_selection/select-on-demand",
     "comparison/compare-on-demand",
     "reselection/reselect-on-demand",
-    "differentiable_selection/descend-on-demand",
 }
 
 # Settings with which a run of the table `slow` is in its search for long: boosted regressors are a

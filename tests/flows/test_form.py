@@ -18,7 +18,7 @@ from chaffinch.methods import Sequential
 from chaffinch.storage.sources import source_of
 from chaffinch.tasks.settings.method import declared, kinds, method_of, rankings
 
-FLOWS = ("feature_selection", "comparison", "reselection", "differentiable_selection")
+FLOWS = ("feature_selection", "comparison", "reselection")
 
 
 @cache
@@ -45,11 +45,6 @@ def fields(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     [
         ("feature_selection", ["data", "settings"], ["execution", "promotion", "limits"]),
         ("reselection", ["former", "data"], ["settings", "execution", "promotion", "limits"]),
-        (
-            "differentiable_selection",
-            ["data", "folder", "settings"],
-            ["start", "files", "shuffle", "sharing"],
-        ),
     ],
 )
 def test_a_form_asks_in_this_order(flow, required, others):
@@ -179,10 +174,6 @@ def test_the_form_takes_no_password(schema, data, is_taken):
         ("comparison", "data", ["orders.csv"]),
         ("reselection", "data", " orders.csv"),
         ("reselection", "former", "orders-gbmo-linear-0123456789"),
-        ("differentiable_selection", "data", "orders.parquet"),
-        ("differentiable_selection", "folder", "chosen"),
-        ("differentiable_selection", "start", "state.safetensors"),
-        ("differentiable_selection", "files", ["day-1.parquet"]),
     ],
 )
 def test_the_form_takes_no_empty_text_for_what_must_be_named(flow, name, named):

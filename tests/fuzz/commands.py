@@ -23,8 +23,7 @@ _TEXTS = [
     ",,", "a\nb", '"', '"a"b', "\x1b[31m", "é", "\udcff", "x" * 5000, "--help", "-", "y", "none",
     "local", "tcp://127.0.0.1:9", "{}", "1,2", "1,x", "0,0", "y,y", *NAMES[:12],
 ]  # fmt: skip
-_LIGHT = ["columns", "diff", "promote", "promoted", "rollback", "runs", "show"]
-_HEAVY = ["shuffle", "descend"]
+_ANY = ["columns", "diff", "promote", "promoted", "rollback", "runs", "show"]
 
 
 def run_command(arguments: Sequence[str]) -> None:
@@ -56,31 +55,17 @@ def draw(draws: Draws, place: Path) -> Case:
 
 
 def _any(draws: Draws, place: Path) -> Case:
-    name = pick(draws, _LIGHT + _HEAVY * 2)
-    store, runs, files = (
-        ground().copied(place, "lightgbm", "xgboost"),
-        ground().runs,
-        ground().files,
-    )
+    name = pick(draws, _ANY)
+    store, runs = ground().copied(place, "lightgbm", "xgboost"), ground().runs
     contract = str(ground().run("mlp") / "selection.json")
     values = [runs["lightgbm"], runs["xgboost"], "orders", contract, "nowhere", "/dev/null"]
     values += [str(ground().run("linear")), "../x", *some(draws, _TEXTS)]
-    if name in _HEAVY:
-        usual = [str(files / n) for n in ("rows.parquet", "shuffled.parquet")]
-        values = [str(file_of_table(draws, place)[0]), str(files / "table.csv"), *usual * 3]
-    line, options = [name], ["--steps", "3"] if name == "descend" else []
+    line, options = [name], []
     for parameter in cli.commands[name].params:
         if parameter.param_type_name == "argument":
             line += [pick(draws, values) for _ in range(pick(draws, [1] * 12 + [0, 2]))]
         elif parameter.name == "store":
             options += ["--store", pick(draws, [str(store)] * 12 + [str(place / "in"), *_TEXTS])]
-        elif parameter.name == "to":
-            options += [
-                "--to",
-                pick(draws, [str(place / "made" / "x.parquet"), str(place / "made"), "/dev/null"]),
-            ]
-        elif parameter.name == "target" and often(draws, 0.7):
-            options += ["--target", "y"]
         elif often(draws, 0.15):
             options += _option(draws, parameter)
     return Case(

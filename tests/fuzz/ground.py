@@ -96,10 +96,6 @@ def _ground(folder: Path) -> Ground:
         with suppress(chaffinch.InputError):  # warm all the same
             chaffinch.select(table(), "churned", method=method, model=cheap("lightgbm"))
     table().to_csv(files / "table.csv", index=False)
-    rows = np.random.default_rng(0).normal(size=(300, 5)).round(3)
-    frame = pd.DataFrame(rows, columns=list("abcde")).assign(y=rows[:, 0] - rows[:, 3])
-    frame.to_parquet(files / "rows.parquet")
-    chaffinch.shuffle_parquet(files / "rows.parquet", files / "shuffled.parquet", target="y")
     return Ground(store, runs, files)
 
 

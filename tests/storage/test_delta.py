@@ -10,8 +10,6 @@ from deltalake import DeltaTable, Field, write_deltalake
 from deltalake.schema import PrimitiveType
 
 from chaffinch.errors import InputError
-from chaffinch.tasks.api.shuffle import shuffle_files
-from chaffinch.tasks.settings.descent import ShuffleSettings
 from tests.delta_tables import delete_by_vector
 from tests.object_storage import ObjectStorage
 from tests.sources import column_bytes, ingest, read_source, source_fingerprint
@@ -115,8 +113,3 @@ def test_of_object_storage_the_newest_files_alone_are_copied(
     no_file(path)
     with pytest.raises(InputError, match=r"cut.delta is no Delta table that can be read"):
         read_source(s3.put(path, "cut.delta"))
-
-
-def test_it_is_no_folder_of_parquet_files(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"is a Delta table, which is read by a run alone; copy"):
-        shuffle_files([str(orders(tmp_path))], tmp_path / "o.parquet", ShuffleSettings(target="x"))

@@ -510,7 +510,7 @@ def test_bad_files_are_refused_in_one_line(
 
 def test_svmlight_that_is_too_large_as_a_dense_table_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "x.svm", "1 2000000000:1\n" * 1000)
-    with pytest.raises(TableTooLargeError, match=r"16,000.0 GB as a dense .*shuffle_svmlight"):
+    with pytest.raises(TableTooLargeError, match=r"16,000.0 GB as a dense .*load_svmlight_file"):
         read_source(path)
 
 

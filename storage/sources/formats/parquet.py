@@ -21,23 +21,16 @@ from chaffinch.storage.files import check_regular
 from chaffinch.storage.sources.source import Format, OpenTable, check_same_columns, readable_as
 
 # Options of ParquetFile, which refuses a footer with lists of more than a million by default.
-WIDE = {"thrift_string_size_limit": 2**31 - 1, "thrift_container_size_limit": 2**31 - 1}
+_WIDE = {"thrift_string_size_limit": 2**31 - 1, "thrift_container_size_limit": 2**31 - 1}
 
 _UNNAMED_INDEX = re.compile(r"__index_level_\d+__")  # of pandas
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-_MAGIC = b"PAR1"  # what a file begins with
 DELTA_LOG = "_delta_log"  # the folder that makes a Delta table of a folder of Parquet files
 
 
-def reading_parquet(name: str) -> AbstractContextManager[None]:
+def _reading(name: str) -> AbstractContextManager[None]:
     """Raise an InputError that names the file for what pyarrow cannot read in the block."""
     return readable_as("Parquet", name)
-
-
-def begins_as_parquet(path: Path) -> bool:
-    """Return whether the first bytes of a file are those of Parquet; OSError if it is not there."""
-    with path.open("rb") as file:
-        return file.read(len(_MAGIC)) == _MAGIC
 
 
 def parquet_files(folder: Path) -> dict[str, Path]:
@@ -62,13 +55,7 @@ def parquet_names(folder: str, entries: Iterable[tuple[str, bool]]) -> list[str]
     Entries are pairs of a path below the folder, and whether it is a folder itself. Folders such as
     ``year=2024``, as Hive and Spark write them, are partitions; others are refused.
     """
-    entries = sorted(entries)
-    if (DELTA_LOG, True) in entries:  # its files hold removed rows too
-        raise InputError(
-            f"folder {folder} is a Delta table, which is read by a run alone; copy its rows into "
-            "Parquet files"
-        )
-    seen = [e for e in entries if not any(part[0] in "._" for part in e[0].split("/"))]
+    seen = [e for e in sorted(entries) if not any(part[0] in "._" for part in e[0].split("/"))]
     inner = [name for name, is_folder in seen if is_folder]
     if other := [name for name in inner if "=" not in name.rpartition("/")[2]]:
         raise InputError(
@@ -152,8 +139,8 @@ def _opened(path: Path) -> Iterator[Any]:
     # ParquetFile, because read_table makes columns out of folder names such as "year=2024";
     # pre_buffer would hold the whole file besides, and a local file gains nothing by it
     with (
-        reading_parquet(path.name),
-        pa.parquet.ParquetFile(path, pre_buffer=False, **WIDE) as file,
+        _reading(path.name),
+        pa.parquet.ParquetFile(path, pre_buffer=False, **_WIDE) as file,
     ):
         yield file
 
@@ -185,8 +172,8 @@ def _kind_of_partitions(values: Iterable[str | None]) -> pa.DataType:
 
 def _columns(file: Any, name: str) -> list[str]:
     """Return the names of the columns of an open file, from its footer and its name."""
-    with reading_parquet(name):
-        schema = pa.parquet.ParquetFile(file, **WIDE).schema_arrow
+    with _reading(name):
+        schema = pa.parquet.ParquetFile(file, **_WIDE).schema_arrow
     check_columns([*schema.names, *partitions_of(name)], name)
     stored = without_unnamed_index(schema.empty_table()).column_names
     return [*stored, *partitions_of(name)]
@@ -194,15 +181,15 @@ def _columns(file: Any, name: str) -> list[str]:
 
 def _n_rows(file: Any, name: str) -> int:
     """Return the number of rows of an open file, from its footer."""
-    with reading_parquet(name):
-        return int(pa.parquet.ParquetFile(file, **WIDE).metadata.num_rows)
+    with _reading(name):
+        return int(pa.parquet.ParquetFile(file, **_WIDE).metadata.num_rows)
 
 
 def _column_bytes(files: Iterable[tuple[str, Any]]) -> Mapping[str, int]:
     """Return the compressed size of each column over all files, from their footers."""
     sizes: Counter[str] = Counter()
     for name, file in files:
-        with reading_parquet(name), pa.parquet.ParquetFile(file) as parquet:
+        with _reading(name), pa.parquet.ParquetFile(file) as parquet:
             metadata, schema = parquet.metadata, parquet.schema_arrow
         columns = [field.name for field in schema for _ in range(_n_stored(field.type))]
         for group in map(metadata.row_group, range(metadata.num_row_groups)):

@@ -1,7 +1,6 @@
 """Small files of svmlight, as scikit-learn reads them: features, a target, and perhaps groups.
 
-Features are named by their numbers in the file; of a row that does not name one it is 0. Tables
-that are too large when they are dense can stay sparse: see `chaffinch.shuffle_svmlight`.
+Features are named by their numbers in the file; of a row that does not name one it is 0.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from chaffinch.errors import InputError
 from chaffinch.storage.memory import check_fits_as_dense
 from chaffinch.storage.sources.source import read_whole, with_whole_numbers
 
-_SPARSE = "give fewer, or stay sparse by chaffinch.shuffle_svmlight and differentiable_selection"
+_SPARSE = "give fewer, or stay sparse by load_svmlight_file and chaffinch.differentiable_selection"
 
 
 def _read(files: Mapping[str, Any]) -> pa.Table:

@@ -14,14 +14,12 @@ from chaffinch.flows.cli.options import (
     COMPARISON,
     SELECTION,
     SERVE,
-    SHUFFLE,
     nested,
     settings_options,
     values_of,
 )
 from chaffinch.methods import Gbmo
 from chaffinch.tasks.comparing.settings import ComparisonSettings
-from chaffinch.tasks.settings.descent import ShuffleSettings
 from chaffinch.tasks.settings.execution import ServeSettings
 from chaffinch.tasks.settings.method import kinds, method_of
 from chaffinch.tasks.settings.selection import SelectionSettings
@@ -89,31 +87,6 @@ def test_how_alternatives_are_searched_for_reaches_their_settings() -> None:
     (settings,) = CliRunner().invoke(select, typed).exception.args
     assert settings.alternatives.number == 2
     assert settings.alternatives.time_limit == 7.5
-
-
-@pytest.mark.parametrize(
-    ("typed", "is_zero_based"),
-    [
-        ((), None),
-        (("--zero-based",), True),
-        (("--one-based",), False),
-        (("--one-based", "--one-based"), False),
-        (("--one-based", "--zero-based"), InputError),
-        (("--zero-based", "--one-based", "--zero-based"), InputError),
-    ],
-)
-def test_of_two_flags_that_go_against_each_other_one_is_given(typed, is_zero_based) -> None:
-    @click.command()
-    @settings_options(ShuffleSettings, SHUFFLE)
-    def shuffle(**given):
-        raise Got(ShuffleSettings(**nested(given, SHUFFLE)))
-
-    said = CliRunner().invoke(shuffle, typed).exception
-    if is_zero_based is InputError:
-        assert isinstance(said, InputError)
-        assert str(said) == ("--zero-based and --one-based go against each other; give one of them")
-    else:
-        assert said.args[0].zero_based is is_zero_based
 
 
 def settings_by(*typed, method="gbmo"):

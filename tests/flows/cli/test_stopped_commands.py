@@ -19,10 +19,9 @@ SAID = {
     **dict.fromkeys(("run", "at", "reselect", "compare"), GOES_ON),
     **dict.fromkeys(("promote", "rollback"), DONE_OR_NOT),
     "serve": "The same command serves again.",
-    "descend": "The same command continues where it was seconds ago.",
     **dict.fromkeys(("diff", "columns", "export", "promoted", "runs", "show"), AGAIN),
     **dict.fromkeys(("announce", "automations", "check", "history", "init", "methods"), AGAIN),
-    **dict.fromkeys(("shuffle", "why"), AGAIN),
+    "why": AGAIN,
 }
 
 

@@ -75,18 +75,11 @@ def test_a_source_that_cannot_be_one_fails_the_run_and_does_not_name_it(
             "unnamed after unnamed",
             "a run must be on this disk but is an address",
         ),
-        (
-            "differentiable_selection",
-            {"data": "foo://x/y", "folder": "chosen", "settings": {"n_features": 3}},
-            "unnamed 3 features",
-            "the table must be on this disk but is an address",
-        ),
     ],
 )
 def test_so_does_every_flow(server, tmp_path, monkeypatch, flow, given, name, reason):
     monkeypatch.chdir(tmp_path)
-    if "folder" not in given:
-        given |= {"execution": {"store": str(tmp_path / "store"), "cluster": "none"}}
+    given |= {"execution": {"store": str(tmp_path / "store"), "cluster": "none"}}
     run = ended(server, flow, given)
     assert (run["name"], run["state_name"]) == (f"{name} {day_of(run)}", "Failed")
     assert reason in run["state"]["message"]

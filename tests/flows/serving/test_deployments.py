@@ -61,14 +61,9 @@ def test_one_is_started_by_an_event(deployed, server):
 
 def test_the_parameters_of_the_file_are_settings_that_validate(deployed):
     import chaffinch
-    from chaffinch.flows.differentiable_selection import differentiable_selection
 
     flows = {f: getattr(chaffinch, f) for f in ("feature_selection", "comparison", "reselection")}
-    flows["differentiable_selection"] = differentiable_selection
-    asked = {
-        "reselection": {"former": "a run"},
-        "differentiable_selection": {"data": "a", "folder": "b", "settings": {"n_features": 1}},
-    }
+    asked = {"reselection": {"former": "a run"}}
     for name, deployment in deployed.items():
         flow = name.partition("/")[0]
         flows[flow].validate_parameters({**deployment["parameters"], **asked.get(flow, {})})

@@ -100,9 +100,7 @@ def test_what_needs_its_rows_in_memory_is_named_with_what_does_not() -> None:
     with pytest.raises(MemoryError, match=r"; model linear needs its rows in memory, use lightgbm"):
         check_memory(Huge(n_rows), in_memory("gbmo"))
     relieff = SelectionSettings(target="y", method=method_of("relieff"))
-    with pytest.raises(
-        MemoryError, match="; method relieff needs the rows of its search in mem"
-    ):
+    with pytest.raises(MemoryError, match="; method relieff needs the rows of its search in mem"):
         check_memory(Huge(n_rows), relieff)
     check_memory(Huge(n_rows), relieff.model_copy(update={"search_rows": n_rows // 100}))
     with pytest.raises(MemoryError, match="GB is free; drop columns"):

@@ -1,1 +1,0 @@
-"""Tables larger than memory, written once in random row order."""
