@@ -159,10 +159,10 @@ def execution_settings(cluster: Any, store: str | Path | None) -> ExecutionSetti
         raise InputError(f"cluster is {short_repr(cluster)}; give its client, cluster.get_client()")
     if hasattr(cluster, "submit"):
         return ExecutionSettings.with_client(cluster, **where)
-    return ExecutionSettings(**cluster_settings(cluster), **where)
+    return ExecutionSettings(**_cluster_settings(cluster), **where)
 
 
-def cluster_settings(cluster: Any) -> dict[str, Any]:
+def _cluster_settings(cluster: Any) -> dict[str, Any]:
     """Return what computes as settings have it: a number of local processes, or a name."""
     if not isinstance(cluster, Integral) or isinstance(cluster, bool):
         return {"cluster": "none" if cluster is None else cluster}

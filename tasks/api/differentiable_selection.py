@@ -1,11 +1,10 @@
-"""`chaffinch.differentiable_selection`: features for a linear model, from any large table."""
+"""`chaffinch.differentiable_selection`: features for a linear model, of a dense or sparse table."""
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,9 @@ from numpy.typing import ArrayLike
 
 from chaffinch.errors import InputError, as_input_error, short_repr
 from chaffinch.storage.files import check_regular, file_to_write, path_from, write_file
-from chaffinch.tasks.api.arguments import cluster_settings, refusing_moved_names
-from chaffinch.tasks.selection.checkpoint_file import seal_of
+from chaffinch.tasks.api.arguments import refusing_moved_names
 from chaffinch.tasks.selection.core import Task
-from chaffinch.tasks.selection.dfs.descent import FILE as STATE
-from chaffinch.tasks.selection.dfs.descent import DescentState, from_bytes, to_bytes
-from chaffinch.tasks.selection.dfs.passes import Sharing
+from chaffinch.tasks.selection.dfs.descent import NAME_IT, DescentState, from_bytes, to_bytes
 from chaffinch.tasks.selection.dfs.search import (
     Aim,
     DifferentiableSelection,
@@ -27,10 +23,6 @@ from chaffinch.tasks.selection.dfs.search import (
     path_by_descent,
     select_by_descent,
 )
-from chaffinch.tasks.selection.dfs.sources import is_source
-from chaffinch.tasks.settings.descent import SharingSettings
-from chaffinch.tasks.workers.dask_cluster import open_workers
-from chaffinch.tasks.workers.dask_map import OverDask
 
 logger = logging.getLogger(__name__)
 
@@ -38,31 +30,29 @@ logger = logging.getLogger(__name__)
 @refusing_moved_names
 def differentiable_selection(
     X: Any,
-    y: ArrayLike | None = None,
+    y: ArrayLike,
     *,
     n_features: int | None = None,
     penalty: float | None = None,
     order: int = 4,
     steps: int = 1000,
     batch_rows: int | None = None,
-    blocks_per_step: int = 1,
     task: Task | None = None,
     seed: int = 0,
     start: DescentState | str | Path | None = None,
     decay: float | None = None,
-    cluster: str | int = "none",
 ) -> DifferentiableSelection:
     """Choose features for a linear model, by descent of an estimate that needs no model.
 
     Parameters
     ----------
-    X : array (N, D), scipy sparse matrix, or source of rows
+    X : array (N, D), frame or scipy sparse matrix
         Finite numbers of any scale. Sparse tables stay sparse: a million features are no matter.
         In float32 it takes half the memory; there a spread below 3e-39 is that of a constant, as
-        one below 2e-162 is in float64. Of a source, such as `chaffinch.open_shuffled` returns,
-        a few blocks of rows are in memory at a time.
+        one below 2e-162 is in float64. Of a table larger than memory give a part of the rows after
+        the other, each with the `start` of the one before.
     y : array, shape (N,)
-        Numbers or classes; left out where X is a source, which has a target of its own.
+        Numbers or classes.
     n_features : int in 1..D, optional
         How many to choose, of the columns that vary. The penalty rises over a grid, from one that
         leaves about eight times as many to the first that leaves no more.
@@ -73,20 +63,17 @@ def differentiable_selection(
     order : int in 1..8
         See `chaffinch.residual_variance`; 4 or less where rows are few.
     steps : int, at least 1
-        At most so many. A number of features takes about 100 to 250.
+        At most so many. A number of features takes at most some 250.
     batch_rows : int above the order, optional
         Rows of each batch, at least. By default 1,000, or all where there are fewer. The estimate
         of small batches varies much, so that a step takes the mean over as many as have 1,000 rows
         together.
-    blocks_per_step : int
-        A step takes the mean over the batches of so many blocks, which are in memory together, and
-        which workers share out.
     task : "classification" or "regression", optional
         By default classification for text, true and false, and for whole numbers with at most 20
         different values; with a start as it was.
     seed : int
         Draws a new order of the rows for every round through the table. One seed, one result,
-        for any number of threads and workers.
+        for any number of threads.
     start : DescentState or path, optional
         ``state`` of an earlier result, or where `chaffinch.save_state` kept one, of a table with
         the same columns in the same order; names, where both have some, are compared. With the rows
@@ -97,10 +84,6 @@ def differentiable_selection(
         With a start and newer rows: how much of what earlier rows taught is kept. Each of them
         counts as such a share of a row, and the mask is as much nearer to half of each column. By
         default 1.
-    cluster : "none", "local", int or a scheduler's address
-        Who reads and computes, of a source; never changes the result. Local worker processes, one
-        per core or as many as the number says, or those of a Dask scheduler read the source's file
-        themselves.
 
     Returns
     -------
@@ -115,19 +98,12 @@ def differentiable_selection(
     InputError
         If a setting is out of its range, fewer columns vary than are to be chosen, X, y and start
         do not fit each other or cannot be used, or a step leaves the finite numbers.
-    WorkersError
-        If the workers cannot finish.
 
     Notes
     -----
     Sheth and Fusi, "Differentiable feature selection by discrete relaxation", AISTATS 2020, with
     departures: columns are standardised, not just centred, and for a number of features the descent
     at a penalty begins where that at the last one ended.
-
-    Rows in blocks are drawn in another order than the same rows in one, so that other numbers of
-    blocks give other batches, and other scores. The top singular value, by which all columns are
-    divided, is found in 12 readings of a source, in 20 of a table in memory: it is high by up to
-    one per cent, and differs by as much between the two.
 
     Examples
     --------
@@ -137,19 +113,17 @@ def differentiable_selection(
     >>> chaffinch.differentiable_selection(X, y, n_features=2).features.tolist()
     [7, 30]
     """
-    rules = Rules(order, steps, batch_rows, blocks_per_step, task, seed, decay)
+    rules = Rules(order, steps, batch_rows, task, seed, decay)
     if isinstance(start, str | os.PathLike):
-        start, _ = state_from(start)
+        start = _state_from(start)
     if start is not None:
         _check_state("start", start)
-    shared = SharingSettings(**cluster_settings(cluster))
-    with sharing_of(X, shared) as sharing:
-        selection = select_by_descent(X, y, Aim(n_features, penalty), rules, sharing, start)
-    warn_of_too_few_steps(selection)
+    selection = select_by_descent(X, y, Aim(n_features, penalty), rules, start)
+    _warn_of_too_few_steps(selection)
     return _with_labels(selection, X)
 
 
-def warn_of_too_few_steps(selection: DifferentiableSelection) -> None:
+def _warn_of_too_few_steps(selection: DifferentiableSelection) -> None:
     """Log it where a descent for a number of features ended at a penalty that leaves more."""
     if selection.n_left > len(selection.features):
         logger.warning(
@@ -172,22 +146,20 @@ def _with_labels(selection: DifferentiableSelection, X: Any) -> DifferentiableSe
 @refusing_moved_names
 def differentiable_path(
     X: Any,
-    y: ArrayLike | None = None,
+    y: ArrayLike,
     *,
     penalties: Sequence[float],
     order: int = 4,
     steps: int = 1000,
     batch_rows: int | None = None,
-    blocks_per_step: int = 1,
     task: Task | None = None,
     seed: int = 0,
-    cluster: str | int = "none",
 ) -> tuple[DifferentiableSelection, ...]:
     """Choose features for ever larger penalties, each descent beginning where the last one ended.
 
     Parameters
     ----------
-    X, y, order, batch_rows, blocks_per_step, task, seed, cluster
+    X, y, order, batch_rows, task, seed
         See `differentiable_selection`.
     penalties : sequence of float, at least 0
         Ascending: what has left does not come back, so that a path cannot go the other way.
@@ -204,10 +176,8 @@ def differentiable_path(
     InputError
         If penalties are not several or do not ascend, a setting is out of its range, or X and y
         cannot be used.
-    WorkersError
-        If the workers cannot finish.
     """
-    rules = Rules(order, steps, batch_rows, blocks_per_step, task, seed)
+    rules = Rules(order, steps, batch_rows, task, seed)
     try:
         penalties = tuple(penalties)
     except TypeError as error:
@@ -215,9 +185,8 @@ def differentiable_path(
             f"penalties must be several numbers but are {short_repr(penalties)}; give them as in "
             "[0.1, 1.0]"
         ) from error
-    shared = SharingSettings(**cluster_settings(cluster))
-    with as_input_error(), sharing_of(X, shared) as sharing:
-        path = path_by_descent(X, y, penalties, rules, sharing)
+    with as_input_error():
+        path = path_by_descent(X, y, penalties, rules)
         return tuple(_with_labels(selection, X) for selection in path)
 
 
@@ -252,42 +221,15 @@ def _check_state(name: str, state: object) -> None:
         )
 
 
-def start_from(start: str | os.PathLike[str]) -> Path:
-    """Return the path of a state; InputError if it can be none, as of a device or a pipe."""
+def _state_from(start: str | os.PathLike[str]) -> DescentState:
+    """Return the state that `save_state` wrote."""
     path = path_from(start, "start")
-    check_regular(path, "start", f"name the state that a descent left, such as {STATE}")
-    return path
-
-
-def state_from(path: str | os.PathLike[str]) -> tuple[DescentState, str]:
-    """Return the state that `save_state` wrote, and the seal by which it is known."""
-    place = start_from(path)
+    check_regular(path, "start", NAME_IT)
     try:
-        content = place.read_bytes()
+        content = path.read_bytes()
     except IsADirectoryError as error:
-        raise InputError(
-            f"start must be a file but {path} is a folder; name the state in it, as in "
-            f"{place / STATE}"
-        ) from error
+        raise InputError(f"start must be a file but {path} is a folder; {NAME_IT}") from error
     except OSError as error:
-        raise InputError(
-            f"start {path} cannot be read: {error.strerror}; name the state that a descent left, "
-            f"such as {STATE}"
-        ) from error
+        raise InputError(f"start {path} cannot be read: {error.strerror}; {NAME_IT}") from error
     with as_input_error(f"start {path}: "):
-        return from_bytes(content), seal_of(content)
-
-
-@contextmanager
-def sharing_of(X: Any, execution: SharingSettings) -> Iterator[Sharing]:
-    """Open the workers, if some are wanted."""
-    if execution.cluster != "none" and not is_source(X):
-        raise InputError(
-            f"cluster must be none for a table in memory but is {execution.cluster}; workers share "
-            "out the blocks of a file: write one by chaffinch.shuffle_pieces"
-        )
-    with open_workers(execution.cluster, execution.workers) as those:
-        if isinstance(those, OverDask):
-            yield Sharing(those.for_each, lambda: those.n_threads)
-        else:
-            yield Sharing()
+        return from_bytes(content)

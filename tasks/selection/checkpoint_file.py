@@ -36,11 +36,6 @@ def unsealed(content: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, str], b
     return tensors, words, seal == _digest(tensors, words)
 
 
-def seal_of(content: bytes) -> str:
-    """Return the checksum of `sealed` bytes: 64 hexadecimal digits over arrays and strings."""
-    return _words(content)[_SEAL]
-
-
 def _in_order(content: bytes) -> bytes:
     """Return the bytes with the header's strings sorted; safetensors writes them in any order."""
     header, end = _header(content)

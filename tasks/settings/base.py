@@ -152,24 +152,19 @@ StorePath = Annotated[
 ]
 
 STARTED_HERE = ("auto", "local")  # clusters on this machine
-_CLUSTER = r"^(local|none|(tcp|tls|ws|wss|ucx)://\S+)$"
-_CLUSTER_OR_AUTO = _CLUSTER.replace("(local|", "(auto|local|")
+_CLUSTER = r"^(auto|local|none|(tcp|tls|ws|wss|ucx)://\S+)$"
 
 
-def _cluster(pattern: str, words: str) -> Any:
-    def check(value: Any) -> Any:
-        if not isinstance(value, str) or not re.search(pattern, value):
-            raise ValueError(
-                f"cluster must be {words}'local', 'none' or a scheduler's address such as "
-                f"tcp://host:8786 but is {short_repr(value)}"
-            )
-        return value
-
-    return Annotated[str, BeforeValidator(check), Field(pattern=pattern)]
+def _check_cluster(value: Any) -> Any:
+    if not isinstance(value, str) or not re.search(_CLUSTER, value):
+        raise ValueError(
+            "cluster must be 'auto', 'local', 'none' or a scheduler's address such as "
+            f"tcp://host:8786 but is {short_repr(value)}"
+        )
+    return value
 
 
-Cluster = _cluster(_CLUSTER, "")
-ClusterOrAuto = _cluster(_CLUSTER_OR_AUTO, "'auto', ")
+Cluster = Annotated[str, BeforeValidator(_check_cluster), Field(pattern=_CLUSTER)]
 
 
 def _at_least_one(workers: int) -> int:
@@ -184,15 +179,6 @@ def _at_least_one(workers: int) -> int:
 WorkerCount = Annotated[
     int, AfterValidator(_at_least_one), WithJsonSchema({"type": "integer", "minimum": 1})
 ]
-
-
-def check_workers_needed(cluster: str, workers: int | None) -> None:
-    """Refuse a number of workers with ValueError where no cluster is started for it."""
-    if workers is not None and cluster not in STARTED_HERE:
-        raise ValueError(
-            f"workers must be left out unless cluster is local, whose processes they are, but is "
-            f"{workers} with cluster {cluster}; leave it out, or set cluster to local"
-        )
 
 
 # JSON types in the words of the form.

@@ -22,12 +22,12 @@ from chaffinch.tasks.settings.alternatives import (
 from chaffinch.tasks.settings.base import (
     FEWEST_FOLDS,
     MOST_FOLDS,
-    ClusterOrAuto,
+    STARTED_HERE,
+    Cluster,
     Name,
     Settings,
     StorePath,
     WorkerCount,
-    check_workers_needed,
     setting,
 )
 from chaffinch.tasks.settings.columns import ROW_ROLES, ColumnSettings, HistorySettings
@@ -337,7 +337,7 @@ class ExecutionSettings(Settings):
         Path("chaffinch-store"),
         "Folder that keeps datasets and runs, or an address such as s3://bucket/prefix.",
     )
-    cluster: ClusterOrAuto = setting(
+    cluster: Cluster = setting(
         "auto",
         "auto: this process, and worker processes on this machine once a step is long enough to "
         "gain by them; local: worker processes; none: this process alone; or the address of a Dask "
@@ -370,5 +370,10 @@ class ExecutionSettings(Settings):
 
     @model_validator(mode="after")
     def _workers_are_needed(self) -> "ExecutionSettings":
-        check_workers_needed(self.cluster, self.workers)
+        if self.workers is not None and self.cluster not in STARTED_HERE:
+            raise ValueError(
+                "workers must be left out unless cluster is local, whose processes they are, but "
+                f"is {self.workers} with cluster {self.cluster}; leave it out, or set cluster to "
+                "local"
+            )
         return self

@@ -30,10 +30,10 @@ from chaffinch.tasks.selection.dfs.estimate import (
     dense_z,
     sparse_z,
 )
+from chaffinch.tasks.selection.dfs.observations import Observations
 from chaffinch.tasks.selection.dfs.residual_variance import read_table
 from chaffinch.tasks.selection.dfs.search import Rules, open_descent
-from chaffinch.tasks.selection.dfs.sources import InMemory
-from tests.selection.masked_loss.blocks_of_rows import outputs_in
+from tests.selection.dfs.synthetic import outputs_in
 
 ORDER = 4
 NUMBERS = (10, 20, 50, 100, 200, 400)
@@ -144,7 +144,7 @@ def million(n_rows: int = 200_000, n_features: int = 1_000_000) -> None:
     """Print seconds a step and the peak memory of a sparse table of a million features."""
     X, target = synthetic(n_rows, n_features)
     start = perf_counter()
-    descent = open_descent(InMemory(X, target), Rules(order=ORDER))
+    descent = open_descent(Observations(X, target), Rules(order=ORDER))
     ready = perf_counter() - start
     taken = []
     for _ in range(100):

@@ -18,7 +18,7 @@ from chaffinch import InputError
 from chaffinch.flows.cli.commands import cli, exit_code
 from tests.sources import check_source, column_names, read_source, source_fingerprint
 
-ANOTHER_STATE = "name the state that a descent left, such as state.safetensors"
+ANOTHER_STATE = "name a file that chaffinch.save_state wrote"
 ANOTHER_RUN = "give a run's name, its folder or its selection.json"
 ANOTHER_FILE = "name another file"
 

@@ -8,7 +8,6 @@ estimate is that of Kong and Valiant, "Estimating learnability in the sublinear 
 paper                        here
 ===========================  ====================================================
 eq 1, f(s)                   `residual_variance.residual_variance`
-the same, block by block     `residual_variance.over_all_rows`
 proposition 2.1, lemma 2.1   `kernels.dense_sweeps`, `sparse_kernels.sparse_sweeps`
 a_i                          `estimate.COEFFICIENTS`
 s = sigma(2 v), penalty      `descent.Descent`
@@ -26,8 +25,8 @@ penalty begins where the last one ended, with fresh means of Adam, where the pap
 fixed penalty a descent ends after 1,000 steps, or when the mean loss of 50 steps is not below that
 of the 50 before by 1e-5, in place of two steps, as losses are of other rows each. The target is in
 units of its spread. With more than two classes each is an output against the rest, and the
-estimates are summed. Rows may be read block by block (`sources.RowSource`). With newer rows,
-columns that have left may come back, and earlier rows may count less (`decay`).
+estimates are summed. With newer rows, columns that have left may come back, and earlier rows may
+count less (`decay`).
 
 For an uncorrelated column, the relaxed estimate has a maximum below s = 1 from order 3 on, since
 the polynomial ripples: so the order of columns that all stay says little, and orders above 4 pay

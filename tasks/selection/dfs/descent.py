@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -16,10 +16,11 @@ from chaffinch.errors import InputError
 from chaffinch.tasks.selection.checkpoint_file import sealed, unsealed
 from chaffinch.tasks.selection.dfs import kernels
 from chaffinch.tasks.selection.dfs.batches import Batches, Draws
-from chaffinch.tasks.selection.dfs.estimate import first_maximum
-from chaffinch.tasks.selection.dfs.passes import Estimate, Estimator, Learned, Sharing, StepInputs
+from chaffinch.tasks.selection.dfs.estimate import Estimator, first_maximum
+from chaffinch.tasks.selection.dfs.learning import Learned
+from chaffinch.tasks.selection.dfs.observations import Observations
+from chaffinch.tasks.selection.dfs.outputs import Outputs, n_outputs
 from chaffinch.tasks.selection.dfs.scaling import Moments
-from chaffinch.tasks.selection.dfs.sources import Outputs, RowSource, n_outputs
 
 _RATE, _LONGEST = 0.1, 1.0
 _OLD, _OLD_SQUARE = 0.9, 0.999
@@ -65,20 +66,15 @@ class Descent:
 
     def __init__(
         self,
-        source: RowSource,
+        data: Observations,
         learned: Learned,
         draws: Draws,
         order: int,
-        sharing: Sharing | None = None,
         held: Held | None = None,
     ) -> None:
-        self.learned, self.draws = learned, draws
-        sharing, scale = sharing or Sharing(), learned.scale
-        n_parts = sharing.n_parts(draws.blocks_per_step)
-        known = scale, learned.top, learned.outputs
-        self._ask = sharing.of(
-            [Estimator(source, i, n_parts, *known, order) for i in range(n_parts)]
-        )
+        self.learned, self.draws, scale = learned, draws, learned.scale
+        table = scale.table(scale.prepared(data.rows), learned.top)
+        self._estimator = Estimator(table, learned.outputs.of(data.y), order)
         self._squares = scale.squares(learned.top)
         self.varies = scale.inverse > 0
         # With higher orders the polynomial has its first maximum below s = 1, and an uncorrelated
@@ -88,7 +84,7 @@ class Descent:
         held = _of_columns(held or start(self._squares), self.varies, self._squares)
         self._now = deepcopy(held)
         self._slopes = np.zeros_like(self._squares)
-        self._batches: Iterator[list[Batches]] = islice(draws.steps(), held.n_drawn, None)
+        self._batches: Iterator[Batches] = islice(draws.steps(), held.n_drawn, None)
 
     @property
     def v(self) -> NDArray[Any]:
@@ -152,21 +148,16 @@ class Descent:
 
     def _estimate(self) -> tuple[float, float]:
         """Return the mean z and `Estimate.for_all` of the next batches; write the slopes."""
-        batches = next(self._batches)
-        self._now.n_drawn += 1
-        answers = self._ask(
-            Estimator.estimates, StepInputs(self.kept, self._now.everywhere, batches)
-        )
-        estimates: list[Estimate] = [
-            estimate
-            for place in range(len(batches))
-            for estimate in answers[place % len(answers)][place // len(answers)]
-        ]
-        n = len(estimates)
-        for estimate in estimates:
+        batches, now = next(self._batches), self._now
+        now.n_drawn += 1
+        explained, for_all = [], []
+        for rows in batches:
+            estimate = self._estimator.estimate(rows, now.kept, now.everywhere)
             where = slice(None) if estimate.touched is None else estimate.touched
-            self._slopes[where] += estimate.slopes / n
-        return sum(e.z for e in estimates) / n, sum(e.for_all for e in estimates) / n
+            self._slopes[where] += estimate.slopes / len(batches)
+            explained.append(estimate.z)
+            for_all.append(estimate.for_all)
+        return sum(explained) / len(batches), sum(for_all) / len(batches)
 
     def _first_pressure(self, for_all: float, n_features: int) -> float:
         """Return the slope of which eight times `n_features` columns have more, half at most.
@@ -236,10 +227,10 @@ def _of_columns(held: Held, varies: NDArray[np.bool_], squares: NDArray[Any]) ->
     return held
 
 
-FILE = "state.safetensors"  # what `chaffinch descend` calls it
-_WHAT, _VERSION = "chaffinch differentiable descent", 2
-_READABLE = ("1", "2")  # the first had a further tensor, which nothing needs
-_NAME_IT = f"name the state that a descent left, such as {FILE}"
+_WHAT, _VERSION = "chaffinch differentiable descent", 3
+# The first had a further tensor, which nothing needs; in both rows came in blocks.
+_READABLE = ("1", "2", "3")
+NAME_IT = "name a file that chaffinch.save_state wrote"
 _SCALARS = ("n_steps", "n_drawn", "pressure", "total", "everywhere")
 _OF_MASK = ("v", "kept", "mean", "mean_square")
 _OF_COLUMNS = {"mean": "<f8", "rest": "<f8", "variance": "<f8", "varies": "|b1", "example": "<f8"}
@@ -271,8 +262,8 @@ class DescentState:
         return len(self.held.v)
 
 
-def to_bytes(state: DescentState, words: Mapping[str, str] | None = None) -> bytes:
-    """Return a state as bytes, with some words; `from_bytes` restores it to the last bit."""
+def to_bytes(state: DescentState) -> bytes:
+    """Return a state as bytes; `from_bytes` restores it to the last bit."""
     held, columns, outputs = state.held, state.learned.columns, state.learned.outputs
     tensors = {name: getattr(held, name) for name in _OF_MASK}
     tensors |= {f"columns_{name}": getattr(columns, name) for name in _OF_COLUMNS}
@@ -293,28 +284,23 @@ def to_bytes(state: DescentState, words: Mapping[str, str] | None = None) -> byt
         "draws": asdict(state.draws),
     }
     metadata = {"what": _WHAT, "format_version": str(_VERSION), "state": json.dumps(fields)}
-    return sealed(tensors, {**(words or {}), **metadata})
+    return sealed(tensors, metadata)
 
 
 def from_bytes(content: bytes) -> DescentState:
     """Return the state in the bytes of `to_bytes`; InputError if it cannot be read."""
-    return with_words(content)[0]
-
-
-def with_words(content: bytes) -> tuple[DescentState, dict[str, str]]:
-    """Return the state in the bytes of `to_bytes`, and the words stored with it."""
     try:
         tensors, metadata, is_whole = unsealed(content)
     except ValueError as error:
         raise InputError(
-            f"the state cannot be read ({error}); {_NAME_IT}, or begin again, without start"
+            f"the state cannot be read ({error}); {NAME_IT}, or begin again, without start"
         ) from error
     if metadata.get("what") != _WHAT:
-        raise InputError("the state is not of a differentiable selection; " + _NAME_IT)
+        raise InputError("the state is not of a differentiable selection; " + NAME_IT)
     if metadata.get("format_version") not in _READABLE:
         raise InputError(
             f"the state has format {metadata.get('format_version')} but this release reads "
-            f"{' and '.join(_READABLE)}; update chaffinch, or begin again, without start"
+            f"{', '.join(_READABLE)}; update chaffinch, or begin again, without start"
         )
     if not is_whole:
         raise InputError("the state is damaged (it was changed); begin again, without start")
@@ -324,7 +310,7 @@ def with_words(content: bytes) -> tuple[DescentState, dict[str, str]]:
         raise InputError(f"the state is damaged ({error}); begin again, without start") from error
     if not _fits(state):
         raise InputError("the state is damaged (its parts do not fit); begin again, without start")
-    return state, metadata
+    return state
 
 
 def _state(tensors: dict[str, NDArray[Any]], fields: dict[str, Any]) -> DescentState:
@@ -341,11 +327,20 @@ def _state(tensors: dict[str, NDArray[Any]], fields: dict[str, Any]) -> DescentS
         example=tensors["outputs_example"],
         **fields["outputs"],
     )
-    draws = Draws(**{**fields["draws"], "block_rows": tuple(fields["draws"]["block_rows"])})
     names = tuple(json.loads(tensors[_NAMES].tobytes())) if _NAMES in tensors else None
-    return DescentState(
-        held, Learned(columns, outputs, fields["top"], fields["latest"], names), draws
-    )
+    learned = Learned(columns, outputs, fields["top"], fields["latest"], names)
+    return DescentState(held, learned, _draws(fields["draws"]))
+
+
+def _draws(fields: dict[str, Any]) -> Draws:
+    """Return the draws of a state; of an earlier format they have the rows of each block.
+
+    After several blocks a descent goes on as with newer rows, even with the same rows: statistics
+    of blocks differ by rounding from those of all rows at once.
+    """
+    if "block_rows" not in fields:
+        return Draws(**fields)
+    return Draws(sum(fields["block_rows"]), fields["batch_rows"], fields["seed"])
 
 
 def _fits(state: DescentState) -> bool:

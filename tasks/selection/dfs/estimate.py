@@ -140,7 +140,7 @@ def sparse_z(
     everywhere: float,
     number: NDArray[np.int32],
 ) -> tuple[float, float, NDArray[np.int32], Floats]:
-    """Return z of a batch, and its gradient as in `passes.Estimate`: for_all, touched, slopes.
+    """Return z of a batch, and its gradient as in `Estimate`: for_all, touched, slopes.
 
     Arguments are as in `dense_z`; `everywhere` is sum_d s_d shift_d^2 / n over all columns, and
     `number` (D,) is work space: -1 everywhere, before and after.
@@ -158,3 +158,38 @@ def sparse_z(
         *batch, weight, table.shift[touched], everywhere, outputs, alphas, gradient
     )
     return z, for_all, touched, gradient
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """Estimate from a batch.
+
+    Column d has dz/ds = slopes + for_all squares, where `Scale.squares`, shape (D,), are 0 for a
+    dense table. The slopes are those of the touched columns, shape (u,); of None all, (D,).
+    """
+
+    z: float
+    for_all: float
+    touched: NDArray[np.int32] | None
+    slopes: NDArray[Any]
+
+
+class Estimator:
+    """Estimates from batches of a table, whose outputs have shape (N, C)."""
+
+    def __init__(self, table: Table, outputs: Floats, order: int) -> None:
+        self._table, self._outputs, self._order = table, outputs, order
+        n_columns = 0 if isinstance(table, DenseTable) else table.shape[1]
+        self._number = np.full(n_columns, -1, np.int32)
+
+    def estimate(self, rows: NDArray[np.int64], kept: NDArray[Any], everywhere: float) -> Estimate:
+        """Return the estimate from the batch `rows` (n,).
+
+        `kept` (D,) is s, and `everywhere` the sum of s times `Scale.squares`.
+        """
+        alphas, y = chain_weights(self._order, len(rows)), self._outputs[rows]
+        if isinstance(self._table, DenseTable):
+            z, slopes = dense_z(self._table, rows, kept, y, alphas)
+            return Estimate(z, 0.0, None, slopes)
+        everywhere /= len(rows)
+        return Estimate(*sparse_z(self._table, rows, kept, y, alphas, everywhere, self._number))

@@ -130,7 +130,7 @@ def _accumulate_backwards(tile: Any, four: int, numbers: Any, duals: Any) -> Non
 
 
 @compiled
-def room_for(n_features: int, n_outputs: int, order: int, weight: Any) -> Any:
+def _room_for(n_features: int, n_outputs: int, order: int, weight: Any) -> Any:
     """Return the tiles of all columns with their weights, like `weight` (D,), in a row."""
     length = (_ROWS + 2 + 4 * ((order + 3) // 4) * n_outputs) * _TILE
     n_tiles = (n_features + _TILE - 1) // _TILE
@@ -141,7 +141,7 @@ def room_for(n_features: int, n_outputs: int, order: int, weight: Any) -> Any:
 
 
 @compiled
-def clear_sums(work: Any, n_features: int) -> None:
+def _clear_sums(work: Any, n_features: int) -> None:
     """Set the accumulators of all tiles back to 0."""
     n_tiles = (n_features + _TILE - 1) // _TILE
     length = len(work) // n_tiles
@@ -150,7 +150,7 @@ def clear_sums(work: Any, n_features: int) -> None:
 
 
 @compiled
-def read_gradient(work: Any, n_rows: int, gradient: Any) -> None:
+def _read_gradient(work: Any, n_rows: int, gradient: Any) -> None:
     """Write the gradient that the tiles hold, over n, shape (D,)."""
     length = len(work) // ((len(gradient) + _TILE - 1) // _TILE)
     for d in range(len(gradient)):
@@ -158,13 +158,13 @@ def read_gradient(work: Any, n_rows: int, gradient: Any) -> None:
 
 
 @compiled
-def dense_forwards(
+def _dense_forwards(
     X: Any, rows: Any, origin: Any, rest: Any, inverse: Any, y: Any, alphas: Any, work: Any,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """Process rows, which may follow others, from the first: l, and from it lambda.
+    """Process rows from the first: l, and from it lambda.
 
-    `work`, from `room_for`, has the accumulators of the rows before, and then of these as well.
-    Returns the products of each 8 rows, (n / 8, 8, 8), and lambda, (n, channels) in fours.
+    `work` is from `_room_for`. Returns the products of each 8 rows, (n / 8, 8, 8), and lambda, (n,
+    channels) in fours.
     """
     n_rows, n_features, n_outputs, order = len(rows), X.shape[1], y.shape[1], len(alphas)
     n_fours = (order + 3) // 4
@@ -206,13 +206,13 @@ def dense_forwards(
 
 
 @compiled
-def dense_backwards(
+def _dense_backwards(
     X: Any, rows: Any, origin: Any, rest: Any, inverse: Any, y: Any, alphas: Any, work: Any,
     grams: Any, duals: Any,
 ) -> float:  # fmt: skip
-    """Process rows, which others may follow, from the last: r and the gradient; return their z.
+    """Process rows from the last: r and the gradient; return z.
 
-    `work` is as in `dense_forwards`, of the rows after; `grams` and `duals` are its results.
+    The accumulators of `work` are 0; `grams` and `duals` are results of `_dense_forwards`.
     """
     n_rows, n_features, n_outputs, order = len(rows), X.shape[1], y.shape[1], len(alphas)
     n_fours = (order + 3) // 4
@@ -263,11 +263,11 @@ def dense_sweeps(
     centred, and alphas (k,) are `chain_weights`.
     """
     n_features = X.shape[1]
-    work = room_for(n_features, y.shape[1], len(alphas), weight)
-    grams, duals = dense_forwards(X, rows, origin, rest, inverse, y, alphas, work)
-    clear_sums(work, n_features)
-    z = dense_backwards(X, rows, origin, rest, inverse, y, alphas, work, grams, duals)
-    read_gradient(work, len(rows), gradient)
+    work = _room_for(n_features, y.shape[1], len(alphas), weight)
+    grams, duals = _dense_forwards(X, rows, origin, rest, inverse, y, alphas, work)
+    _clear_sums(work, n_features)
+    z = _dense_backwards(X, rows, origin, rest, inverse, y, alphas, work, grams, duals)
+    _read_gradient(work, len(rows), gradient)
     return z
 
 

@@ -1,9 +1,9 @@
-"""Centring and scaling of blocks of rows for the estimate.
+"""Centring and scaling of rows for the estimate.
 
-A scale is computed from the moments of all rows, and prepares block by block. Dense tables are
-centred as they are read. A sparse table keeps its zeros: stored values are divided, and the kernels
-account for the shift. A column that is stored in every row is shifted itself; in one with a zero
-mu_d^2 / sd_d^2 is below N, so that few digits are lost.
+A scale is computed from the moments of all rows so far. Dense tables are centred as they are read.
+A sparse table keeps its zeros: stored values are divided, and the kernels account for the shift. A
+column that is stored in every row is shifted itself; in one with a zero mu_d^2 / sd_d^2 is below N,
+so that few digits are lost.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _check_finite(variance: Floats, has_infinite: Any, name_column: NameColumn) 
     )
 
 
-# first arguments of a kernel: a block of standardised rows
+# first arguments of a kernel: standardised rows
 _Dense = tuple[Any, Any, Any]
 _Sparse = tuple[Any, Any, Any, Any]
 
@@ -241,25 +241,25 @@ class Effort(NamedTuple):
 
 
 EXACTLY = Effort(300, 1e-6)  # two orders of the rows differ by that much at most
+NEARLY = Effort(20, 1e-4)  # high by one per cent at most
 
 
-def top_singular_value(
-    start: Floats, multiply: Callable[[Floats], Floats], n_used: int, effort: Effort
-) -> float:
+def top_singular_value(scale: Scale, operands: Any, n_rows: int, effort: Effort) -> float:
     """Return the top singular value of U over sqrt(N), slightly high, by Lanczos' iterations.
 
     The squares of singular values are eigenvalues, and one of them is no farther from the computed
     value than the residual is long, which is added. None is above the number of columns that vary.
-    `start`, shape (D,), is a sum of rows times `random_lengths`, not of columns, whose order must
-    not matter; `multiply` takes a direction of length 1 to U' U direction / N.
+    The operands are U, as `Scale.prepared` returns them. The start is a sum of rows times random
+    numbers, not of columns, whose order must not matter.
     """
-    direction = start
+    n_used = int(np.count_nonzero(scale.inverse))
+    direction = scale.image(operands, np.random.default_rng(0).random(n_rows) - 0.5)
     diagonal: list[float] = []
     off_diagonal, before = [float(np.linalg.norm(direction))], np.zeros(len(direction))
     for _ in range(min(effort.most_iterations, n_used)):
         direction = direction / off_diagonal[-1]
         image = -(off_diagonal[-1] if diagonal else 0.0) * before
-        image += multiply(direction)
+        image += scale.image(operands, scale.lengths(operands, direction))
         diagonal.append(float(np.sum(direction * image)))
         image -= diagonal[-1] * direction
         off_diagonal.append(float(np.linalg.norm(image)))
@@ -269,11 +269,3 @@ def top_singular_value(
             break
         before, direction = direction, image
     return float(np.sqrt(min(top + residual, n_used)))
-
-
-def random_lengths(first: int, n_rows: int) -> Floats:
-    """Return random numbers for rows after the `first`, shape (n_rows,), however rows are cut."""
-    bits = np.random.PCG64(0)
-    bits.advance(first)  # a draw for each row
-    lengths: Floats = np.random.Generator(bits).random(n_rows) - 0.5
-    return lengths

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from chaffinch.errors import InputError
 from chaffinch.tasks.selection.baselines.columns import one_table
 from chaffinch.tasks.selection.core import Floats, Rows, Schema, Task
-from chaffinch.tasks.selection.dfs.batches import Draws, batch_size, check_blocks
+from chaffinch.tasks.selection.dfs.batches import Draws, batch_size
 from chaffinch.tasks.selection.dfs.descent import (
     STEPS_AT_A_PENALTY,
     Descent,
@@ -23,16 +23,10 @@ from chaffinch.tasks.selection.dfs.descent import (
     Step,
     with_other_rows,
 )
-from chaffinch.tasks.selection.dfs.passes import Sharing, learn
+from chaffinch.tasks.selection.dfs.learning import learn
+from chaffinch.tasks.selection.dfs.observations import Observations
 from chaffinch.tasks.selection.dfs.scaling import Scale
-from chaffinch.tasks.selection.dfs.sources import (
-    InMemory,
-    Outputs,
-    RowSource,
-    check_one_target,
-)
 from chaffinch.tasks.selection.input_checks import check_count, is_number
-from chaffinch.tasks.selection.limits import check_one_aim
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +74,7 @@ class DifferentiableSelection:
 
 _WINDOW, _SETTLED = 50, 1e-5  # steps of a mean, and the relative change of the loss
 
-OnStep = Callable[[Descent, Sequence[Step]], None]
+OnStep = Callable[[Descent, int], None]  # with the number of steps so far
 
 
 @dataclass(frozen=True)
@@ -90,7 +84,6 @@ class Rules:
     order: int = 4
     steps: int = 1000  # at most, at least 1
     batch_rows: int | None = None
-    blocks_per_step: int = 1
     task: Task | None = None
     seed: int = 0
     decay: float | None = None  # with a start alone
@@ -105,32 +98,15 @@ class Aim:
 
 
 def select_by_descent(
-    X: Any,
-    y: ArrayLike | None,
-    aim: Aim,
-    rules: Rules,
-    sharing: Sharing | None = None,
-    start: DescentState | None = None,
-    *,
-    way: Sequence[Step] = (),
-    on_step: OnStep = lambda descent, way: None,
+    X: Any, y: ArrayLike, aim: Aim, rules: Rules, start: DescentState | None = None
 ) -> DifferentiableSelection:
-    """Choose features for a linear model; see `chaffinch.differentiable_selection`.
-
-    `way` are the steps that led to the start already, where this very descent was interrupted.
-    `on_step` is called before the first step and after each, with the descent and all steps so far.
-    """
-    check_one_aim(aim.n_features, aim.penalty)
-    descent = _open_descent(X, y, aim, rules, sharing, start)
-    return _follow(descent, rules.steps, aim, way, on_step)
+    """Choose features for a linear model; see `chaffinch.differentiable_selection`."""
+    _check_one_aim(aim)
+    return _follow(_open_descent(X, y, aim, rules, start), rules.steps, aim)
 
 
 def path_by_descent(
-    X: Any,
-    y: ArrayLike | None,
-    penalties: Sequence[float],
-    rules: Rules,
-    sharing: Sharing | None = None,
+    X: Any, y: ArrayLike, penalties: Sequence[float], rules: Rules
 ) -> tuple[DifferentiableSelection, ...]:
     """Choose features for ever larger penalties; see `chaffinch.differentiable_path`."""
     if not len(penalties):
@@ -143,7 +119,7 @@ def path_by_descent(
                 f"penalties must ascend but {higher} comes after {lower}: what has left does not "
                 "come back; sort them"
             )
-    descent = _open_descent(X, y, Aim(penalty=penalties[0]), rules, sharing, None)
+    descent = _open_descent(X, y, Aim(penalty=penalties[0]), rules)
     results = []
     for penalty in penalties:
         descent.forget()
@@ -152,29 +128,22 @@ def path_by_descent(
 
 
 def open_descent(
-    source: RowSource,
-    rules: Rules,
-    sharing: Sharing | None = None,
-    start: DescentState | None = None,
-    n_features: int = 1,
+    data: Observations, rules: Rules, start: DescentState | None = None, n_features: int = 1
 ) -> Descent:
-    """Read all rows, and return a descent before its first step.
+    """Return a descent before its first step.
 
     InputError if a setting is out of its range, the rows cannot be used, or fewer than `n_features`
     columns vary.
     """
-    block_rows = tuple(source.block_rows)
-    check_blocks(block_rows, rules.blocks_per_step, in_memory=isinstance(source, InMemory))
-    batch_rows = batch_size(min(block_rows), rules.order, rules.batch_rows)
-    draws = Draws(block_rows, batch_rows, int(rules.blocks_per_step), rules.seed)
-    sharing = sharing or Sharing()
+    n_rows, _ = data.shape
+    draws = Draws(n_rows, batch_size(n_rows, rules.order, rules.batch_rows), rules.seed)
     known, check = start.learned if start else None, partial(_check_varying, n_features)
     decay = _checked_decay(rules.decay, start)
-    learned = learn(source, rules.task, sharing, known, check=check, decay=decay)
+    learned = learn(data, rules.task, known, check=check, decay=decay)
     held = start.held if start else None
     if start and not (learned.latest == start.learned.latest and draws == start.draws):
         held = with_other_rows(start.held, learned.scale.squares(learned.top), decay)
-    return Descent(source, learned, draws, rules.order, sharing, held)
+    return Descent(data, learned, draws, rules.order, held)
 
 
 def _checked_decay(decay: float | None, start: DescentState | None) -> float:
@@ -192,20 +161,29 @@ def _checked_decay(decay: float | None, start: DescentState | None) -> float:
 
 
 def _open_descent(
-    X: Any,
-    y: ArrayLike | None,
-    aim: Aim,
-    rules: Rules,
-    sharing: Sharing | None,
-    start: DescentState | None,
+    X: Any, y: ArrayLike, aim: Aim, rules: Rules, start: DescentState | None = None
 ) -> Descent:
     """Check the settings, and return a descent before its first step."""
     for name, least in (("steps", 1), ("seed", 0)):
         check_count(name, getattr(rules, name), least)
-    check_one_target(X, y)
-    source = cast(RowSource, X) if y is None else InMemory(X, y)
-    check_aim(source.shape[1], aim)
-    return open_descent(source, rules, sharing, start, int(aim.n_features or 1))
+    data = Observations(X, y)
+    _check_aim(data.shape[1], aim)
+    return open_descent(data, rules, start, int(aim.n_features or 1))
+
+
+def _check_one_aim(aim: Aim) -> None:
+    """Raise InputError unless exactly one of the two is set."""
+    if aim.n_features is None and aim.penalty is None:
+        raise InputError(
+            "one of n_features and penalty must be given but they are None and None; say how many "
+            "features to choose, by n_features, or what each costs, by penalty"
+        )
+    if aim.n_features is not None and aim.penalty is not None:
+        raise InputError(
+            "one of n_features and penalty must be given but they are "
+            f"{aim.n_features} and {aim.penalty}; leave out penalty to choose so many features, or "
+            "n_features to choose those that are worth the penalty"
+        )
 
 
 def _check_penalty(penalty: object) -> None:
@@ -213,7 +191,7 @@ def _check_penalty(penalty: object) -> None:
         raise InputError(f"penalty must be a finite number, at least 0, but is {penalty!r}")
 
 
-def check_aim(n_columns: int, aim: Aim) -> None:
+def _check_aim(n_columns: int, aim: Aim) -> None:
     """Raise InputError if no table of so many columns can reach an aim."""
     if aim.penalty is not None:
         _check_penalty(aim.penalty)
@@ -221,7 +199,7 @@ def check_aim(n_columns: int, aim: Aim) -> None:
         check_count("n_features", aim.n_features, 1, n_columns)
 
 
-def _check_varying(n_features: int, scale: Scale, _outputs: Outputs) -> None:
+def _check_varying(n_features: int, scale: Scale) -> None:
     """Refuse to choose more columns than vary."""
     n_varying = int(np.count_nonzero(scale.inverse))
     if n_features > n_varying:
@@ -231,14 +209,8 @@ def _check_varying(n_features: int, scale: Scale, _outputs: Outputs) -> None:
         )
 
 
-def _follow(
-    descent: Descent,
-    steps: int,
-    aim: Aim,
-    before: Sequence[Step] = (),
-    on_step: OnStep = lambda descent, way: None,
-) -> DifferentiableSelection:
-    n_features, way = aim.n_features, _descend(descent, steps, aim, before, on_step)
+def _follow(descent: Descent, steps: int, aim: Aim) -> DifferentiableSelection:
+    n_features, way = aim.n_features, _descend(descent, steps, aim)
     v = descent.v.astype(np.float64)
     chosen = np.flatnonzero(v > 0)
     if n_features is not None:
@@ -257,18 +229,13 @@ def _follow(
 
 
 def _descend(
-    descent: Descent,
-    steps: int,
-    aim: Aim,
-    before: Sequence[Step] = (),
-    on_step: OnStep = lambda descent, way: None,
+    descent: Descent, steps: int, aim: Aim, on_step: OnStep = lambda descent, n_steps: None
 ) -> list[Step]:
-    """Make steps until the descent is done; return all of them, with those `before`."""
-    way = list(before)
-    on_step(descent, way)
+    """Make steps until the descent is done; return them."""
+    way: list[Step] = []
     while len(way) < steps and not _is_done(descent, way, aim.n_features):
         way.append(descent.step(penalty=aim.penalty, n_features=aim.n_features or 1))
-        on_step(descent, way)
+        on_step(descent, len(way))
     return way
 
 
@@ -313,12 +280,12 @@ def dfs(
     if not len(feature) or (rows.y == rows.y[0]).all():
         return scores
     rules = Rules(order=order, batch_rows=batch_rows, task=schema.task, seed=seed)
-    descent = open_descent(InMemory(table, rows.y), rules)
+    descent = open_descent(Observations(table, rows.y), rules)
     of_columns, n_stayed = np.zeros((2, len(descent.v)))
     least = 0.0 if penalties else descent.left  # v of a column that stays
 
-    def count(descent: Descent, way: Sequence[Step]) -> None:
-        n_stayed[descent.v > least] = len(way)
+    def count(descent: Descent, n_steps: int) -> None:
+        n_stayed[descent.v > least] = n_steps
 
     lower, stays = 0.0, descent.varies
     along = _along(descent, steps, penalties, count)
@@ -339,7 +306,7 @@ def _along(
     """Yield each penalty and the number of its steps, after the descent at it."""
     for penalty in penalties:
         descent.forget()
-        yield penalty, len(_descend(descent, steps, Aim(penalty=penalty), (), on_step))
+        yield penalty, len(_descend(descent, steps, Aim(penalty=penalty), on_step))
 
 
 def _along_grid(descent: Descent, steps: int, on_step: OnStep) -> Iterator[tuple[float, int]]:
@@ -349,7 +316,7 @@ def _along_grid(descent: Descent, steps: int, on_step: OnStep) -> Iterator[tuple
         way: list[Step] = []
         for _ in range(min(STEPS_AT_A_PENALTY, steps - first)):
             way.append(descent.step(n_features=n_features))
-            on_step(descent, way)
+            on_step(descent, len(way))
         yield way[-1].penalty, len(way)
         if descent.leaves(1):
             return

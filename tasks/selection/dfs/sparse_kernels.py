@@ -110,14 +110,14 @@ def _add_gradient(local: Any, values: Any, duals: Any, sums: Any, gradient: Any)
 
 
 @compiled
-def sparse_forwards(
+def _forwards(
     ends: Any, local: Any, values: Any, weight: Any, shift: Any, everywhere: float,
     y: Any, alphas: Any, sums: Any, totals: Any, off: Any, duals: Any,
 ) -> None:  # fmt: skip
-    """Process rows, which may follow others, from the first: l, and from it lambda.
+    """Process rows from the first: l, and from it lambda.
 
-    `sums` (columns, channels) is acc and `totals` (3, channels) is T, S and the sum of lambda, of
-    the rows before and then of these as well. Writes p to `off` (n,) and lambda to `duals` (n,
+    `sums` (columns, channels) becomes acc and `totals` (3, channels) T, S and the sum of lambda,
+    from 0. Writes p to `off` (n,) and lambda to `duals` (n,
     channels).
     """
     n_rows, n_outputs, order = len(ends) - 1, y.shape[1], len(alphas)
@@ -146,14 +146,14 @@ def sparse_forwards(
 
 
 @compiled
-def sparse_backwards(
+def _backwards(
     ends: Any, local: Any, values: Any, weight: Any, shift: Any, everywhere: float,
     y: Any, alphas: Any, sums: Any, totals: Any, off: Any, duals: Any, gradient: Any,
 ) -> tuple[float, float]:  # fmt: skip
-    """Process rows, which others may follow, from the last: r, z and the gradient but for mu_d^2 Q.
+    """Process rows from the last: r, z and the gradient but for mu_d^2 Q; return z and Q.
 
-    `sums` and `totals` are of the rows after, but the sum of lambda is of these rows and all
-    before. The gradient is n times too large. Returns what these rows add to z and Q.
+    `sums` and `totals` begin at 0, but for the sum of lambda, which is that of all rows. The
+    gradient is n times too large.
     """
     n_rows, n_outputs, order = len(ends) - 1, y.shape[1], len(alphas)
     n_channels = n_outputs * order
@@ -200,11 +200,9 @@ def sparse_sweeps(
     n_rows, n_channels = len(ends) - 1, y.shape[1] * len(alphas)
     sums, totals = np.zeros((len(weight), n_channels)), np.zeros((3, n_channels))
     off, duals = np.zeros(n_rows), np.zeros((n_rows, n_channels))
-    sparse_forwards(
-        ends, local, values, weight, shift, everywhere, y, alphas, sums, totals, off, duals
-    )
+    _forwards(ends, local, values, weight, shift, everywhere, y, alphas, sums, totals, off, duals)
     sums[:], totals[:2] = 0.0, 0.0
-    z, for_all = sparse_backwards(
+    z, for_all = _backwards(
         ends, local, values, weight, shift, everywhere, y, alphas, sums, totals, off, duals,
         gradient,
     )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -11,16 +12,12 @@ import scipy.sparse
 
 from chaffinch.tasks.selection.checkpoint_file import sealed, unsealed
 from chaffinch.tasks.selection.dfs.descent import from_bytes, to_bytes
+from chaffinch.tasks.selection.dfs.learning import learn
+from chaffinch.tasks.selection.dfs.observations import Observations
 from chaffinch.tasks.selection.dfs.search import Aim, Rules, select_by_descent
-from chaffinch.tasks.selection.dfs.sources import InMemory
-from tests.selection.masked_loss.blocks_of_rows import (
-    FORMS,
-    INFORMATIVE,
-    Blocks,
-    learnt,
-    of_blocks,
-    synthetic,
-)
+from tests.selection.dfs.synthetic import FORMS, INFORMATIVE, as_form, synthetic
+
+N_ROWS = 12_000
 
 
 def all_of(state):
@@ -35,29 +32,27 @@ def all_of(state):
 @FORMS
 @pytest.mark.parametrize("kind", ["float32", "float64"])
 def test_a_descent_goes_on_from_its_state_as_if_it_had_never_stopped(form, kind) -> None:
-    source = of_blocks(form, kind)
-    aim = Aim(n_features=5)
-    for rows, blocks_per_step in ((source, 2), (InMemory(source.X, source.y), 1)):
-        rules = Rules(steps=11, blocks_per_step=blocks_per_step)
-        whole = select_by_descent(rows, None, aim, rules)
-        first = select_by_descent(rows, None, aim, replace(rules, steps=4))
-        state = from_bytes(to_bytes(first.state))
-        second = select_by_descent(rows, None, aim, replace(rules, steps=7), start=state)
-        assert (second.scores == whole.scores).all()
-        assert np.r_[first.losses, second.losses].tolist() == whole.losses.tolist()
-        assert np.r_[first.penalties, second.penalties].tolist() == whole.penalties.tolist()
-        assert all_of(from_bytes(to_bytes(second.state))) == all_of(whole.state)
+    X, y = synthetic(N_ROWS)
+    X, aim = as_form(X.astype(kind), form), Aim(n_features=5)
+    whole = select_by_descent(X, y, aim, Rules(steps=15))
+    first = select_by_descent(X, y, aim, Rules(steps=4))
+    state = from_bytes(to_bytes(first.state))
+    second = select_by_descent(X, y, aim, Rules(steps=11), start=state)
+    assert (second.scores == whole.scores).all()
+    assert np.r_[first.losses, second.losses].tolist() == whole.losses.tolist()
+    assert np.r_[first.penalties, second.penalties].tolist() == whole.penalties.tolist()
+    assert all_of(from_bytes(to_bytes(second.state))) == all_of(whole.state)
 
 
 @FORMS
 def test_newer_rows_are_added_to_what_is_known(form) -> None:
-    source = of_blocks(form)
-    half = len(source.y) // 2
-    parts = [(source.X[:half], source.y[:half] + 4), (source.X[half:], source.y[half:])]
+    X, y = synthetic(N_ROWS)
+    X, half = as_form(X, form), N_ROWS // 2
+    parts = [(X[:half], y[:half] + 4), (X[half:], y[half:])]
     first = select_by_descent(*parts[0], Aim(n_features=3), Rules())
     later = select_by_descent(*parts[1], Aim(n_features=4), Rules(), start=first.state)
     both = np.concatenate([parts[0][1], parts[1][1]])
-    learned, whole = later.state.learned, learnt(InMemory(source.X, both))
+    learned, whole = later.state.learned, learn(Observations(X, both), None)
     assert learned.columns.n_rows == learned.outputs.n_rows == len(both)
     np.testing.assert_allclose(
         learned.columns.variance, whole.columns.variance, rtol=1e-12, atol=1e-15
@@ -119,31 +114,28 @@ def test_constants_that_an_earlier_release_kept_in_its_state_go_out() -> None:
     np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-9)
 
 
-def test_more_columns_than_vary_are_refused_after_a_single_reading() -> None:
+def test_more_columns_than_vary_are_refused_with_a_start_too() -> None:
     X, y = synthetic(3000)
     X[:, 4:] = 2.0
-    source = Blocks(X, y, (1000, 1000, 1000))
     said = "n_features must be at most 4, as only 4 of 60 columns vary, but is 5; ask for at most 4"
-    with pytest.raises(ValueError, match=said):
-        select_by_descent(source, None, Aim(n_features=5), Rules())
-    assert source.read_so_far == [0, 1, 2]
-    state = select_by_descent(source, None, Aim(n_features=4), Rules(steps=1)).state
-    with pytest.raises(ValueError, match=said):
-        select_by_descent(source, None, Aim(n_features=5), Rules(), start=state)
+    state = select_by_descent(X, y, Aim(n_features=4), Rules(steps=1)).state
+    for start in (None, state):
+        with pytest.raises(ValueError, match=said):
+            select_by_descent(X, y, Aim(n_features=5), Rules(), start=start)
 
 
 @FORMS
 def test_newer_rows_are_counted_once_however_often_the_descent_stops_among_them(form) -> None:
-    source = of_blocks(form)
-    half = len(source.y) // 2
-    older, newer = (source.X[:half], source.y[:half]), (source.X[half:], source.y[half:])
+    X, y = synthetic(N_ROWS)
+    X, half = as_form(X, form), N_ROWS // 2
+    older, newer = (X[:half], y[:half]), (X[half:], y[half:])
     aim, start = Aim(n_features=5), select_by_descent(*older, Aim(penalty=1.0), Rules()).state
     whole = select_by_descent(*newer, aim, Rules(steps=9), start=start)
     first = select_by_descent(*newer, aim, Rules(steps=4), start=start)
     kept = from_bytes(to_bytes(first.state))
     second = select_by_descent(*newer, aim, Rules(steps=5), start=kept)
     assert all_of(second.state) == all_of(whole.state)
-    assert second.state.learned.columns.n_rows == len(source.y)
+    assert second.state.learned.columns.n_rows == N_ROWS
 
 
 def test_the_same_rows_with_another_seed_are_drawn_from_the_start() -> None:
@@ -214,11 +206,10 @@ def test_a_state_without_names_learns_those_of_the_same_rows_and_goes_on_as_it_w
 def test_two_lots_of_rows_that_are_too_large_together_name_the_column() -> None:
     X, y = synthetic(2000)
     X[:, 7] = np.where(np.arange(2000) < 1000, 1.0, -1.0) * 1e160
-    source = Blocks(X, y, (1000, 1000))
-    source.columns = tuple(f"x{d}" for d in range(60))
-    for named, name in ((source, "'x7'"), (Blocks(X, y, (1000, 1000)), "7")):
+    for table, name in ((X, "7"), (pd.DataFrame(X).add_prefix("x"), "'x7'")):
+        state = select_by_descent(table[:1000], y[:1000], Aim(penalty=1.0), Rules(steps=1)).state
         with pytest.raises(ValueError, match=f"but column {name} has larger ones"):
-            learnt(named)
+            select_by_descent(table[1000:], y[1000:], Aim(penalty=1.0), Rules(), start=state)
 
 
 def test_text_is_no_class_where_numbers_were() -> None:
@@ -229,14 +220,37 @@ def test_text_is_no_class_where_numbers_were() -> None:
         select_by_descent(X, np.where(y > 0, "a", "b"), Aim(penalty=1.0), Rules(), start=state)
 
 
-def test_a_state_of_the_first_format_is_read_without_what_nothing_needs() -> None:
+def of_an_earlier_format(state, number, blocks, **more):
+    """Return a state as earlier releases wrote it, whose rows came in blocks."""
+    tensors, metadata, _ = unsealed(to_bytes(state))
+    fields = json.loads(metadata["state"])
+    fields["draws"] |= {"block_rows": blocks, "blocks_per_step": 1}
+    del fields["draws"]["n_rows"]
+    metadata |= {"format_version": number, "state": json.dumps(fields)}
+    return from_bytes(sealed({**tensors, **more}, metadata))
+
+
+def test_a_state_of_an_earlier_format_goes_on_as_it_was() -> None:
     X, y = synthetic(1200)
     state = select_by_descent(X, y, Aim(penalty=1.0), Rules(steps=1)).state
-    tensors, metadata, _ = unsealed(to_bytes(state))
-    peaks = {"peaks": np.ones_like(state.held.v)}
-    words = {name: metadata[name] for name in ("what", "state")}
-    earlier = from_bytes(sealed({**tensors, **peaks}, {**words, "format_version": "1"}))
-    assert all_of(earlier) == all_of(state)
+    peaks = np.ones_like(state.held.v)  # which nothing needs
+    assert all_of(of_an_earlier_format(state, "1", [1200], peaks=peaks)) == all_of(state)
+    assert all_of(of_an_earlier_format(state, "2", [1200])) == all_of(state)
+
+
+def test_rows_after_a_state_of_several_blocks_are_newer() -> None:
+    X, y = synthetic(4000)
+    learned_in_blocks = None
+    for first in (0, 1000):  # as an earlier release read them, one block after the other
+        part = slice(first, first + 1000)
+        learned_in_blocks = learn(Observations(X[part], y[part]), None, learned_in_blocks)
+    state = select_by_descent(X[:2000], y[:2000], Aim(n_features=3), Rules()).state
+    state = replace(state, learned=learned_in_blocks)
+    earlier = of_an_earlier_format(state, "2", [1000, 1000])
+    later = select_by_descent(X[2000:], y[2000:], Aim(n_features=3), Rules(), start=earlier)
+    assert later.features.tolist() == INFORMATIVE
+    assert later.state.learned.columns.n_rows == 4000
+    assert later.state.held.n_drawn == len(later.losses)
 
 
 def damaged(change):
@@ -257,8 +271,8 @@ def damaged(change):
             "the state cannot be read|is not of a differentiable selection",
         ),
         (
-            lambda: damaged(lambda s: s).replace(b'"format_version":"2"', b'"format_version":"3"'),
-            "the state has format 3 but this release reads 1 and 2; update chaffinch",
+            lambda: damaged(lambda s: s).replace(b'"format_version":"3"', b'"format_version":"4"'),
+            "the state has format 4 but this release reads 1, 2, 3; update chaffinch",
         ),
         (
             lambda: damaged(lambda s: replace(s, held=replace(s.held, v=s.held.v[1:]))),
