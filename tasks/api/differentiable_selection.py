@@ -49,8 +49,8 @@ def differentiable_selection(
     X : array (N, D), frame or scipy sparse matrix
         Finite numbers of any scale. Sparse tables stay sparse: a million features are no matter.
         In float32 it takes half the memory; there a spread below 3e-39 is that of a constant, as
-        one below 2e-162 is in float64. Of a table larger than memory give a part of the rows after
-        the other, each with the `start` of the one before.
+        one below 2e-162 is in float64. A table larger than memory comes in parts: one call for
+        each, with the `start` of the one before.
     y : array, shape (N,)
         Numbers or classes.
     n_features : int in 1..D, optional

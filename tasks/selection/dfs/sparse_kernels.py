@@ -117,8 +117,7 @@ def _forwards(
     """Process rows from the first: l, and from it lambda.
 
     `sums` (columns, channels) becomes acc and `totals` (3, channels) T, S and the sum of lambda,
-    from 0. Writes p to `off` (n,) and lambda to `duals` (n,
-    channels).
+    from 0. Writes p to `off` (n,) and lambda to `duals` (n, channels).
     """
     n_rows, n_outputs, order = len(ends) - 1, y.shape[1], len(alphas)
     n_channels = n_outputs * order
