@@ -77,13 +77,16 @@ _TIME = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:\s*(?i:[ap]\.?m\.?))?"
 _TWO = r"(?:0?[1-9]|[12]\d|3[01])"  # a day or a month
 _DATE = (
     rf"^\s*(?:(?i:mon|tue|wed|thu|fri|sat|sun)[a-z]*,?\s+)?(?:{_TWO}[/.-]{_TWO}[/.-]\d{{4}}"
-    rf"|\d{{4}}[/.-]{_TWO}[/.-]{_TWO}|{_TWO}/{_TWO}/\d{{2}}|\d{{2}}\.\d{{2}}\.\d{{2}}"
+    rf"|\d{{4}}[/.-]{_TWO}[/.-]{_TWO}|{_TWO}[/-]{_TWO}[/-]\d{{2}}|\d{{2}}\.\d{{2}}\.\d{{2}}"
     rf"|{_TWO}(?:st|nd|rd|th)?[ ./-]*{_MONTH}[ .,/-]*(?:\d{{4}}|\d{{2}})"
     rf"|{_MONTH}[ .]*{_TWO}(?:st|nd|rd|th)?,?\s*(?:{_TIME}\s*(?:[A-Z]{{3,4}}\s*)?)?\d{{4}}"
     r"(?: [+-]\d{4})?)"
     rf"(?:(?:,?[ T]+|:){_TIME}(?:\s*(?:{ZONE}|[A-Z]{{3,4}}))?)?\s*$"
     rf"|^\s*(?:19|20)\d{{6}}T\d{{4}}(?:\d{{2}}(?:\.\d+)?)?{ZONE}?\s*$"
 )
+# 1.2.24 may be a version where no first number of a column is above 12
+_SHORT_DATE = rf"^\s*{_TWO}\.(?:[1-9]|1[0-2])\.\d{{2}}\s*$"
+_SURELY_A_DAY = r"^\s*(?:1[3-9]|[23]\d)\."
 _MOSTLY_DATES = 0.95  # of the different texts
 _FEWEST_DATES = 4
 # four digits or more, and one letter at most, as in 2026-01-1O
@@ -127,7 +130,10 @@ def text_has_zone(text: object) -> bool | None:
 
 def are_dates(texts: pa.Array, ordered: bool = False) -> NDArray[np.bool_]:
     """Return which texts are dates in any spelling, if nearly all are; otherwise none is."""
-    return _if_mostly(_matches(texts, _DATE), texts, ordered, beside=_PLACEHOLDER)
+    is_date = _matches(texts, _DATE)
+    if _matches(texts, _SURELY_A_DAY).any():
+        is_date |= _matches(texts, _SHORT_DATE)
+    return _if_mostly(is_date, texts, ordered, beside=_PLACEHOLDER)
 
 
 def are_iso_dates(texts: pa.Array, ordered: bool = False) -> NDArray[np.bool_]:

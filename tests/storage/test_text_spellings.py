@@ -303,6 +303,7 @@ def test_dates_in_iso_form_are_timestamps_by_every_door(zone: str, tmp_path: Pat
     "text",
     [
         *("31/01/2023", "01/31/2023", "1/2/23", "31.01.2023", "31-01-2023", "2023/01/31"),
+        *("31-01-23", "31.01.23", "31.1.23"),
         *("2023.01.31", "2023-1-3", "31 Jan 2023", "31-JAN-23", "Jan 31, 2023"),
         *("31/01/2023 10:30", "01/31/2023 10:30:00 PM", "Tue, 31 January 2023"),
         *("20230131T103000Z", "20230131T1030", "31/Jan/2023:10:30:00 +0100"),
@@ -424,6 +425,11 @@ def test_categories_beside_a_few_dates_stay_categories(texts: list[str]) -> None
     assert typed(texts).type == CATEGORY
     # but for a time, which has no categories
     assert typed(texts, ordered=["x"])[-1].as_py() == f"date in text but for {texts[-1]!r}"
+
+
+@pytest.mark.parametrize("texts", [["1.2.10", "1.18.22"], ["20-00-00", "30-11-22"]])
+def test_versions_and_codes_that_resemble_dates_are_categories(texts: list[str]) -> None:
+    assert typed(texts).type == CATEGORY
 
 
 def test_a_word_for_missing_beside_dates_in_another_form_does_not_hide_their_form() -> None:
