@@ -318,7 +318,7 @@ def test_the_number_of_threads_changes_no_bit():
     assert one == three
 
 
-def test_a_worker_that_fits_an_estimator_loads_neither_its_file_format_nor_torch():
+def test_who_fits_an_estimator_loads_neither_its_file_format_nor_torch_and_who_saves_it_no_torch():
     # both together take each process two seconds and 200 MB
     code = (
         "import sys, numpy as np\n"
@@ -327,11 +327,14 @@ def test_a_worker_that_fits_an_estimator_loads_neither_its_file_format_nor_torch
         "X = np.arange(24.0).reshape(12, 2)\n"
         "rows, schema = Rows(X, np.arange(12) % 2), Schema(('a', 'b'), (0, 0), 2)\n"
         "for name in ('linear', 'RandomForestClassifier'):\n"
-        "    models.fit(name, rows, schema, {}, seed=0)\n"
-        "print({'skops', 'torch'} & set(sys.modules))"
+        "    model = models.fit(name, rows, schema, {}, seed=0)\n"
+        "print({'skops', 'torch'} & set(sys.modules))\n"
+        "models.check_model('MLPClassifier', 'classification', {})\n"
+        "model.to_files()\n"
+        "print({'dask', 'skops', 'torch'} & set(sys.modules))"
     )
     done = python(code, check=True)
-    assert done.stdout.strip() == "set()"
+    assert done.stdout.splitlines() == ["set()", "{'skops'}"]
 
 
 if __name__ == "__main__":

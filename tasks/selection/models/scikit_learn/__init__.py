@@ -45,6 +45,10 @@ from chaffinch.tasks.selection.models.base import (
 from chaffinch.tasks.selection.models.dense import DenseModel
 from chaffinch.tasks.selection.models.forest import Forest
 from chaffinch.tasks.selection.models.runtime import single_thread, threads_for
+from chaffinch.tasks.selection.models.scikit_learn.discovery import (
+    classifiers_and_regressors,
+    file_format,
+)
 from chaffinch.tasks.selection.models.scikit_learn.versions import use_l1_ratio
 
 # Families of classes, each with a Classifier and a Regressor.
@@ -251,13 +255,12 @@ def _tasks(name: str) -> Sequence[Task]:
 
 def _class(name: str) -> Any:
     from sklearn import ensemble, linear_model
-    from sklearn.utils.discovery import all_estimators
 
     for module in (linear_model, ensemble):
         if name in module.__all__ and isinstance(getattr(module, name), type):
             return getattr(module, name)
-    # the rest takes seconds, because it imports all of scikit-learn
-    known = dict(all_estimators(type_filter=["classifier", "regressor"]))
+    # the rest takes a second, because it imports all of scikit-learn
+    known = classifiers_and_regressors()
     if name not in known:
         from chaffinch.tasks.selection.models import MODELS
 
@@ -385,9 +388,7 @@ def dump(estimator: Any) -> bytes:
     skops names things by their memory addresses and zips them with the time of day: both are
     replaced, by numbers in order of appearance and by the first day zip files know.
     """
-    import skops.io
-
-    source = zipfile.ZipFile(io.BytesIO(skops.io.dumps(estimator)))
+    source = zipfile.ZipFile(io.BytesIO(file_format().dumps(estimator)))
     schema = source.read(_SCHEMA).decode()
     addresses: dict[str, str] = {}
     for address in _ADDRESS.findall(schema):
@@ -406,9 +407,7 @@ def dump(estimator: Any) -> bytes:
 
 def packages_of(estimator: Any) -> tuple[str, ...]:
     """Return what `load` must trust for an estimator: its types, and the packages of estimators."""
-    import skops.io
-
-    names = _unsafe_names(skops.io.dumps(estimator))
+    names = _unsafe_names(file_format().dumps(estimator))
     nameless = sorted(name for name in names if "<" in name)
     if nameless:
         raise InputError(
@@ -422,8 +421,6 @@ def packages_of(estimator: Any) -> tuple[str, ...]:
 
 def load(data: bytes, trusted: Sequence[str]) -> Any:
     """Rebuild an estimator from `dump`; `trusted` are names of types or packages."""
-    import skops.io
-
     try:
         names = _unsafe_names(data)
         untrusted = sorted(name for name in names if not _is_trusted(name, trusted))
@@ -431,7 +428,8 @@ def load(data: bytes, trusted: Sequence[str]) -> Any:
             with warnings.catch_warnings():
                 # of a damaged array, which is refused or not by what it holds
                 warnings.filterwarnings("ignore", "Reading `.npy`", UserWarning)
-                estimator = skops.io.loads(data, trusted=skops.io.get_untrusted_types(data=data))
+                trusted = file_format().get_untrusted_types(data=data)
+                estimator = file_format().loads(data, trusted=trusted)
             _check_trees(estimator, 0, set())
             return estimator
     except _DAMAGE as error:
@@ -480,9 +478,7 @@ def _check_nodes(inner: Any, left: Any, right: Any, feature: Any, n_features: in
 
 def _unsafe_names(data: bytes) -> set[str]:
     """Return the names in a file that are not safe to load from any source."""
-    import skops.io
-
-    return {name for name in skops.io.get_untrusted_types(data=data) if not _is_safe(name)}
+    return {name for name in file_format().get_untrusted_types(data=data) if not _is_safe(name)}
 
 
 def _is_safe(name: str) -> bool:
