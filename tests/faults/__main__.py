@@ -99,7 +99,7 @@ def can_happen(fault: Fault) -> bool:
 def suffer(fault: Fault, times: int, seed: int, here: Ground) -> Outcome:
     """Let a fault happen so many times; return what became of the runs."""
     if fault.starts not in here.undisturbed:
-        here.undisturbed[fault.starts] = _undisturbed(fault, here)
+        here.undisturbed[fault.starts] = undisturbed(fault.name, fault.starts, here)
     expected = here.undisturbed[fault.starts]
     outcome = Outcome(fault.name, times, 0, {}, 0, [], [], [])
     draws = random.Random(f"{seed} {fault.name}")  # noqa: S311 - moments, no secrets
@@ -129,6 +129,17 @@ def suffer(fault: Fault, times: int, seed: int, here: Ground) -> Outcome:
     return outcome
 
 
+def undisturbed(name: str, starts: Sequence[Start], here: Ground) -> Undisturbed:
+    """Run all that a fault is to meet; at first twice, because things are made ready then."""
+    for attempt in ("first", "second")[len(here.undisturbed) > 0 :]:
+        trial = _trial(f"{name}-undisturbed-{attempt}", random.Random(0), here)  # noqa: S311
+        with trial.parts:
+            seconds = [_seconds_of(start(trial), trial) for start in starts]
+            runs = sorted((trial.store / "runs").iterdir())
+            results = {run.name: checks.results(run) for run in runs}
+    return Undisturbed(results, seconds[0])
+
+
 def _trial(name: str, draws: random.Random, here: Ground) -> Trial:
     return Trial(here, name, draws, here.folder / name / "disk" / "store")
 
@@ -142,17 +153,6 @@ def _note(trial: Trial, outcome: Outcome) -> None:
     outcome.problems += said
     for line in said:
         click.echo(f"    {trial.name} {line}", err=True)
-
-
-def _undisturbed(fault: Fault, here: Ground) -> Undisturbed:
-    """Run all that the fault is to meet; at first twice, because things are made ready then."""
-    for attempt in ("first", "second")[len(here.undisturbed) > 0 :]:
-        trial = _trial(f"{fault.name}-undisturbed-{attempt}", random.Random(0), here)  # noqa: S311
-        with trial.parts:
-            seconds = [_seconds_of(start(trial), trial) for start in fault.starts]
-            runs = sorted((trial.store / "runs").iterdir())
-            results = {run.name: checks.results(run) for run in runs}
-    return Undisturbed(results, seconds[0])
 
 
 def _seconds_of(running: Running, trial: Trial) -> float:

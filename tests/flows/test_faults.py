@@ -6,28 +6,31 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults import run_faults, worker_faults
 from tests.faults.ground import Ground, ground
 
 program = importlib.import_module("tests.faults.__main__")
 
-pytestmark = pytest.mark.e2e
+# in one group, so that the server, the cluster and the undisturbed run are made once
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("faults")]
 
-
-def cases() -> list[object]:
-    """Return each fault, in a group with those that need the same programs."""
-    return [
-        pytest.param(fault, id=fault.name, marks=pytest.mark.xdist_group(fault.happens.__module__))
-        for fault in program.FAULTS
-    ]
+# Runs of another model or method. All others are of one selection, however they are started.
+OF_THEIR_OWN = {
+    (worker_faults.with_given_model,),
+    (run_faults.alone, run_faults.by_another_method),
+}
 
 
 @pytest.fixture(scope="module")
 def here() -> Iterator[Ground]:
     with ground() as made:
+        one = program.undisturbed("alone", (run_faults.alone,), made)
+        starts = {fault.starts for fault in program.FAULTS} - OF_THEIR_OWN
+        made.undisturbed = dict.fromkeys(starts, one)
         yield made
 
 
-@pytest.mark.parametrize("fault", cases())
+@pytest.mark.parametrize("fault", program.FAULTS, ids=program.NAMES)
 def test_the_result_is_the_undisturbed_one_and_nothing_is_left(here: Ground, fault) -> None:
     if not program.can_happen(fault):
         pytest.skip(program.NO_POSTGRES)
