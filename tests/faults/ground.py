@@ -19,7 +19,15 @@ import sqlalchemy as sa
 
 from tests.faults.jobs import SETTINGS, TARGET, write_table
 from tests.faults.starter import MARK, Starter
-from tests.flows.cli.programs import CHAFFINCH, PREFECT, environment, eventually, free_port, stop
+from tests.flows.cli.programs import (
+    CHAFFINCH,
+    PREFECT,
+    environment,
+    eventually,
+    free_port,
+    stop,
+    with_database,
+)
 from tests.flows.conftest import ENDS, Server
 from tests.postgres import OWNER, PASSWORD, Postgres, postgres, programs
 
@@ -71,7 +79,7 @@ class PrefectServer:
             PREFECT_SERVER_API_PORT=str(port),
             PREFECT_SERVER_UI_API_URL=f"http://127.0.0.1:{port}/api",
         )
-        home.mkdir(parents=True, exist_ok=True)
+        with_database(home)
         self.api = Server(port, env)
         command = (*PREFECT, "server", "start", "--port", str(port))
         self._program = Program(*command, env=env, log=home / "server.log")
@@ -241,8 +249,7 @@ class Ground:
         return self._starters[url]
 
     def _environment(self, name: str, **more: str) -> dict[str, str]:
-        home = self.folder / name
-        home.mkdir()
+        home = with_database(self.folder / name)
         paths = [str(_ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
         return environment(home, PYTHONPATH=os.pathsep.join(filter(None, paths)), **more)
 

@@ -13,7 +13,15 @@ import numpy as np
 import pytest
 
 from chaffinch.flows.prefect_runtime.server import prepare
-from tests.flows.cli.programs import AUTH, PREFECT, environment, eventually, free_port, started
+from tests.flows.cli.programs import (
+    AUTH,
+    PREFECT,
+    environment,
+    eventually,
+    free_port,
+    started,
+    with_database,
+)
 
 SERVER_SECONDS = 90
 BUSY = 503  # Service Unavailable
@@ -221,7 +229,7 @@ def prefect_server(home: Path, port: int | None = None, **more: str) -> Iterator
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Start a server that the flows of this process use as well."""
     with (
-        prefect_server(tmp_path_factory.mktemp("prefect-server")) as server,
+        prefect_server(with_database(tmp_path_factory.mktemp("prefect-server"))) as server,
         pytest.MonkeyPatch.context() as patch,
     ):
         for name in ("PREFECT_HOME", "PREFECT_API_URL", "PREFECT_API_AUTH_STRING", "DO_NOT_TRACK"):
@@ -246,8 +254,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return an empty home, so that Prefect meets this machine for the first time."""
-    return tmp_path_factory.mktemp("home")
+    """Return a home that Prefect and chaffinch find as new, but for Prefect's empty database."""
+    return with_database(tmp_path_factory.mktemp("home"))
 
 
 @pytest.fixture(scope="session")

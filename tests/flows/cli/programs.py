@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -9,8 +10,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
+
+from filelock import FileLock
 
 Found = TypeVar("Found")
 
@@ -28,6 +32,8 @@ CHAFFINCH = (
 PREFECT = (sys.executable, "-m", "prefect")
 # What the servers of the tests ask for, and their clients send.
 AUTH = "tests:let-me-in"
+# An empty database as the installed Prefect makes it, which takes its first start in a home long.
+_DATABASE = Path(__file__).parents[3] / "build" / f"prefect-{version('prefect')}.db"
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
@@ -47,6 +53,20 @@ def environment(home: Path, **more: str) -> dict[str, str]:
         "COLUMNS": "100",
         **more,
     }
+
+
+def with_database(home: Path) -> Path:
+    """Put Prefect's empty database into a home, which is made if need be; return the home."""
+    (folder := home / "prefect").mkdir(parents=True, exist_ok=True)
+    _DATABASE.parent.mkdir(exist_ok=True)
+    with FileLock(_DATABASE.with_suffix(".lock")):
+        if not _DATABASE.exists():
+            upgrade = (*PREFECT, "server", "database", "upgrade", "-y")
+            subprocess.run(upgrade, env=environment(home), capture_output=True, check=True)
+            made = shutil.copy(folder / "prefect.db", _DATABASE.with_suffix(".aside"))
+            Path(made).replace(_DATABASE)
+    shutil.copy(_DATABASE, folder / "prefect.db")
+    return home
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from tests.flows.cli.programs import (
     run,
     started,
     stop,
+    with_database,
 )
 from tests.flows.conftest import Server
 from tests.flows.test_tutorials import nightly_commands, programs
@@ -117,7 +118,7 @@ def embedded(home: Path) -> Iterator[Asked]:
 
 @pytest.fixture(scope="module", params=[ten_lines, embedded], ids=lambda start: start.__name__)
 def asked(request, tmp_path_factory) -> Iterator[Asked]:
-    with request.param(tmp_path_factory.mktemp("home")) as found:
+    with request.param(with_database(tmp_path_factory.mktemp("home"))) as found:
         yield found
 
 
@@ -197,7 +198,7 @@ def test_the_secret_of_a_run_is_in_no_line_and_no_file(table, home):
 def test_a_server_that_asks_for_no_authentication_is_warned_of_in_a_line(tmp_path):
     port = free_port()
     url = f"http://127.0.0.1:{port}/api"
-    env = environment(tmp_path)
+    env = environment(with_database(tmp_path))
     del env["PREFECT_SERVER_API_AUTH_STRING"]
     command = (*PREFECT, "server", "start", "--port", str(port))
 

@@ -7,7 +7,14 @@ from contextlib import ExitStack
 import psutil
 import pytest
 
-from tests.flows.cli.programs import CHAFFINCH, eventually, free_port, processes_of, started
+from tests.flows.cli.programs import (
+    CHAFFINCH,
+    eventually,
+    free_port,
+    processes_of,
+    started,
+    with_database,
+)
 from tests.flows.conftest import SLOW, Server, names_of, nightly, prefect_server
 
 pytestmark = pytest.mark.e2e
@@ -106,7 +113,7 @@ def test_it_waits_for_a_server_that_is_away_and_ends_in_lines_without_it(slow, t
     execution = {"store": str(store), "cluster": "none"}
     trained = "runs/*/stages/train_base_model.json"
     with ExitStack() as serving:
-        with prefect_server(tmp_path, port) as server:
+        with prefect_server(with_database(tmp_path), port) as server:
             program = serving.enter_context(started(*command, env=server.env, log=log))
             eventually(lambda: server.deployments("slow"))
             select = server.deployments("slow")["feature_selection/select-on-demand"]["id"]
