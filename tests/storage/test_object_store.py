@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -27,8 +28,9 @@ from chaffinch.errors import InputError, StorageError
 from chaffinch.storage.objects.bucket import Bucket, Object
 from chaffinch.storage.objects.lease import Lease
 from chaffinch.storage.runs.store import Store
-from tests.flows.cli.programs import CHAFFINCH, eventually, free_port
+from tests.flows.cli.programs import eventually, free_port
 from tests.object_storage import ObjectStorage
+from tests.refusals import chaffinch_here
 
 pytestmark = [pytest.mark.xdist_group("objects"), pytest.mark.usefixtures("undrawn")]
 
@@ -200,7 +202,7 @@ def test_killed_at_random_moments_it_ends_in_the_same_contract(
         # at a random write of its own; a finished program is none to kill
         until = n_writes() + at.integers(1, 30)
         while process.poll() is None and n_writes() < until:
-            pass
+            time.sleep(0.002)
         process.kill()
         process.communicate()
     machine()
@@ -501,18 +503,17 @@ def test_no_bucket_and_no_store(s3: ObjectStorage, address: str) -> None:
 
 @pytest.mark.e2e
 def test_the_commands_take_its_address(
-    s3: ObjectStorage, address: str, machine: Machine, tmp_path: Path
-) -> None:
+    s3: ObjectStorage, address: str, machine: Machine, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     TABLE.to_csv(tmp_path / "cancer.csv", index=False)
+    monkeypatch.chdir(tmp_path)
 
     def said(*words: str) -> str:
-        env = {**os.environ, "CHAFFINCH_CACHE": str(machine())}
-        done = subprocess.run(
-            [*CHAFFINCH, *words, "--store", address],
-            env=env, capture_output=True, text=True, check=False, cwd=tmp_path,
-        )  # fmt: skip
+        machine()
+        done = chaffinch_here(*words, "--store", address)
         assert (done.returncode, done.stderr.count("Error")) == (0, 0), done.stderr
-        return done.stdout
+        return str(done.stdout)
 
     options = ("--method", "anova_f", "--model", "linear", "--n-features", "3", "--no-prefect")
     said("run", "cancer.csv", "--target", "target", *options, "--cluster", "none")
