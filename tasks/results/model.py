@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
-from sklearn.metrics import accuracy_score, r2_score
 
 from chaffinch.errors import InputError, as_input_error
 from chaffinch.storage.column_names import names_in_array, quoted
@@ -168,6 +167,8 @@ class SelectedModel:
         InputError
             As `predict`.
         """
+        from sklearn.metrics import accuracy_score, r2_score  # takes commands that score none long
+
         score = accuracy_score if self.classes else r2_score
         return float(score(y, self.predict(table), sample_weight=sample_weight))
 

@@ -20,10 +20,13 @@ import chaffinch
 from chaffinch import InputError, ModelSettings, StorageError
 from chaffinch.errors import UnreachableError, WorkersError
 from chaffinch.flows.cli.commands import cli, exit_code
-from tests.refusals import COMMAND, chaffinch_here
+from chaffinch.storage.runs.store import Store
+from tests.refusals import COMMAND, chaffinch_here, chaffinch_run
 from tests.synthetic import good_table
+from tests.tasks.results.made_store import night
 
-HEAVY = ("numpy", "pandas", "pyarrow", "prefect", "distributed", "sklearn", "lightgbm", "torch")
+FITTING = ("pandas", "prefect", "distributed", "scipy.stats", "sklearn", "lightgbm", "torch")
+HEAVY = ("numpy", "pyarrow", *FITTING)
 COMMANDS = {
     "run": ("DATA", "--target", "--method", "--n-features", "--keep", "--store", "--json"),
     "check": ("DATA", "--target", "--config", "--strict", "--json"),
@@ -155,6 +158,19 @@ def test_help_and_import_load_nothing_heavy(statement):
         capture_output=True, text=True, check=False, env=os.environ,
     )  # fmt: skip
     assert done.returncode == 0
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_history_loads_nothing_that_fits(tmp_path):
+    # which takes a second
+    night(Store.open(tmp_path), 0, [0, 1])
+    loaded = f"print([m for m in {FITTING} if m in sys.modules])"
+    done = chaffinch_run(
+        *("history", "--store", tmp_path),
+        preamble=f"import atexit, sys; atexit.register(lambda: {loaded}); ",
+    )
+    assert done.returncode == 0, done.stderr
+    assert "orders-0" in done.stdout
     assert done.stdout.splitlines()[-1] == "[]"
 
 

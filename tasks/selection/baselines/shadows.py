@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import binom
 
 from chaffinch.tasks.selection.core import Floats, Mask, Rows, Schema
 
@@ -45,6 +44,8 @@ def confirm(
     on_rounds: Callable[[int, int], None] | None = None,
 ) -> Confirmed:
     """Confirm or reject features until all are decided; those to keep are never rejected."""
+    from scipy.stats import binom  # takes all that lists the methods half a second
+
     kept = np.isin(np.arange(n_features), [*keep])
     n_hits, n_rounds = np.zeros(n_features), np.zeros(n_features)
     sums, n_in = np.zeros(n_features), np.zeros(n_features)
