@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import chaffinch
 from chaffinch import FeatureSelector, InputError, ModelSettings
-from chaffinch.methods import Pefs
+from chaffinch.methods import Boruta, Pefs
 from chaffinch.tasks.pipeline.progress import STEPS
 from chaffinch.tasks.settings.method import class_of, kinds, method_of
 from chaffinch.tasks.settings.stage_titles import title_of
@@ -31,6 +31,11 @@ EXPECTED_FAILED_CHECKS = {
 # one of each class, and a ranking that asks a model
 METHODS = {
     class_of(kind): kind for kind in kinds() if kind not in ("gbmo", "reselect", "tree_shap")
+}
+# settings with which the checks, which fit some 60 times, are quick
+SHORT = {
+    "boruta": Boruta(rounds=20),
+    "pefs": Pefs(hidden_layer_sizes=(16,), most_sweeps=2, seeds=1, penalties=(0.1,)),
 }
 X, y = load_breast_cancer(return_X_y=True, as_frame=True)
 X, y = X.iloc[:200, :8], y[:200]
@@ -49,14 +54,12 @@ def test_scikit_learn_checks_pass(method):
     by_trees = {"name": "xgboost", "parameters": {"min_child_weight": 0}}
     model = by_trees if method == "tree_shap" else {"name": "linear"}
     few_rows = ModelSettings(**model, tuning="none", folds=3 if method == "auto" else 2)
-    if method == "pefs":
-        method = Pefs(hidden_layer_sizes=(16,), most_sweeps=2, seeds=1)
-    selector = FeatureSelector(method, model=few_rows)
+    selector = FeatureSelector(SHORT.get(method, method), model=few_rows)
     done = check_estimator(selector, on_skip=None, on_fail=None)
     failed = {
         check["check_name"]: check["exception"] for check in done if check["status"] == "failed"
     }
-    if method_of(method).traits.takes_weights:
+    if method_of(SHORT.get(method, method)).traits.takes_weights:
         assert failed.keys() == EXPECTED_FAILED_CHECKS, failed
     else:
         assert all("sample_weight" in name for name in failed), failed
