@@ -84,6 +84,7 @@ def test_its_commands_do_what_it_promises(tmp_path, page, request):
         PATH=programs(tmp_path / "bin"),
         PREFECT_SERVER_API_PORT=ports["4200"],
         PREFECT_SERVER_UI_API_URL=f"http://127.0.0.1:{ports['4200']}/api",
+        PREFECT_RUNNER_POLL_FREQUENCY="1",  # in place of ten seconds that are waited for
         COLUMNS="200",
         **storage,
     )
