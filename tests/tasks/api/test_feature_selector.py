@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import chaffinch
 from chaffinch import FeatureSelector, InputError, ModelSettings
-from chaffinch.methods import Boruta, Pefs
+from chaffinch.methods import Boruta, ParticleSwarm, Pefs
 from chaffinch.tasks.pipeline.progress import STEPS
 from chaffinch.tasks.settings.method import class_of, kinds, method_of
 from chaffinch.tasks.settings.stage_titles import title_of
@@ -35,6 +35,7 @@ METHODS = {
 # settings with which the checks, which fit some 60 times, are quick
 SHORT = {
     "boruta": Boruta(rounds=20),
+    "particle_swarm": ParticleSwarm(individuals=4, generations=4),
     "pefs": Pefs(hidden_layer_sizes=(16,), most_sweeps=2, seeds=1, penalties=(0.1,)),
 }
 X, y = load_breast_cancer(return_X_y=True, as_frame=True)

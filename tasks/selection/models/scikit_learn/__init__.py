@@ -428,8 +428,8 @@ def load(data: bytes, trusted: Sequence[str]) -> Any:
             with warnings.catch_warnings():
                 # of a damaged array, which is refused or not by what it holds
                 warnings.filterwarnings("ignore", "Reading `.npy`", UserWarning)
-                trusted = file_format().get_untrusted_types(data=data)
-                estimator = file_format().loads(data, trusted=trusted)
+                its_types = file_format().get_untrusted_types(data=data)
+                estimator = file_format().loads(data, trusted=its_types)
             _check_trees(estimator, 0, set())
             return estimator
     except _DAMAGE as error:
