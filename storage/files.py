@@ -404,20 +404,29 @@ def _seal_of(data: dict[str, Any]) -> str:
     return hashlib.sha256(to_json(data)).hexdigest()
 
 
-def read_json(path: Path, fields: Mapping[str, type], remedy: str = _AGAIN) -> dict[str, Any]:
+def read_json(
+    path: Path, fields: Mapping[str, type], remedy: str = _AGAIN, latest: int = FORMAT_VERSION
+) -> dict[str, Any]:
     try:
         content = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         raise
     except OSError as error:
         raise StorageError(f"{shown(path)} cannot be read ({error.strerror}); {remedy}") from error
-    return parse_json(content, path, fields, remedy)
+    return parse_json(content, path, fields, remedy, latest)
 
 
 def parse_json(
-    content: bytes, path: Path, fields: Mapping[str, type], remedy: str = _AGAIN
+    content: bytes,
+    path: Path,
+    fields: Mapping[str, type],
+    remedy: str = _AGAIN,
+    latest: int = FORMAT_VERSION,
 ) -> dict[str, Any]:
-    """Return the object in the bytes of a JSON file of the store; see `read_json`."""
+    """Return the object in the bytes of a JSON file of the store; see `read_json`.
+
+    `latest` is the last version of its format that this release reads.
+    """
     try:
         data = json.loads(content, parse_constant=_refuse_constant)
     except RecursionError as error:
@@ -425,12 +434,12 @@ def parse_json(
     except ValueError as error:
         raise StorageError(f"{shown(path)} is damaged ({error}); {remedy}") from error
     version = data.get("format_version") if isinstance(data, dict) else None
-    if isinstance(version, int) and version > FORMAT_VERSION:
+    if isinstance(version, int) and version > latest:
         raise LaterReleaseError(
             f"{shown(path)} was written by a later release (format {version!s:.40}); "
-            f"this one reads up to {FORMAT_VERSION}; update chaffinch"
+            f"this one reads up to {latest}; update chaffinch"
         )
-    if version != FORMAT_VERSION:
+    if version not in range(FORMAT_VERSION, latest + 1):
         raise StorageError(
             f"{shown(path)} must have format_version {FORMAT_VERSION} but has {version!s:.40}; "
             f"{remedy}"

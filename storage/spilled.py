@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import mkdtemp
+from uuid import uuid4
 
 import pyarrow as pa
 from filelock import FileLock, Timeout
@@ -45,12 +46,28 @@ class SpilledColumns(MutableMapping[str, pa.Array]):
     """
 
     def __init__(self, folder: Path | None = None, most_bytes: int | None = None) -> None:
-        self._path = None if folder is None else folder / f"columns-{id(self)}"
+        self._folder = folder
+        self._path = None if folder is None else folder / f"columns-{uuid4().hex}"
         self._most_bytes = MOST_BYTES if most_bytes is None else most_bytes
         self._n_bytes = 0
         self._columns: dict[str, pa.Array | tuple[int, int]] = {}  # or its place in the file
         self._types: dict[str, pa.DataType] = {}
         self.n_rows = 0
+
+    def empty(self) -> SpilledColumns:
+        """Return a table without columns that is kept as this one is."""
+        return SpilledColumns(self._folder, self._most_bytes)
+
+    def split(self, n_columns: int) -> list[SpilledColumns]:
+        """Return the columns in tables of so many; what is in a file is not copied."""
+        tables: list[SpilledColumns] = []
+        for number, (name, column) in enumerate(self._columns.items()):
+            if number % n_columns == 0:
+                tables.append(self.empty())
+                tables[-1]._path, tables[-1].n_rows = self._path, self.n_rows
+            tables[-1]._columns[name] = column
+            tables[-1]._types[name] = self._types[name]
+        return tables
 
     @property
     def schema(self) -> pa.Schema:
@@ -96,9 +113,10 @@ class SpilledColumns(MutableMapping[str, pa.Array]):
     def slices(self, n_rows: int) -> Iterator[pa.Table]:
         """Yield the table, that many rows at a time."""
         for start in range(0, max(1, self.n_rows), n_rows):
-            yield self._slice(start, n_rows)
+            yield self.slice(start, n_rows)
 
-    def _slice(self, start: int, n_rows: int) -> pa.Table:
+    def slice(self, start: int, n_rows: int) -> pa.Table:
+        """Return some rows, of which those in the file take no memory until they are read."""
         # mapped for these rows only, or the whole file would count as memory of the process
         is_spilled = any(isinstance(kept, tuple) for kept in self._columns.values())
         file = pa.memory_map(str(self._path)) if is_spilled else None

@@ -271,10 +271,21 @@ def type_columns(
     type is not supported.
     """
     columns = dict(zip(table.column_names, table.columns, strict=True))
+    check_roles(categorical, numeric, columns)
     typed = typed_columns(
         columns, categorical=categorical, numeric=numeric, ordered=ordered, has_others=has_others
     )
     return pa.table(dict(typed))
+
+
+def check_roles(
+    categorical: Collection[str], numeric: Collection[str], columns: Collection[str]
+) -> None:
+    """Raise InputError for a named column that does not exist, or is named as both."""
+    check_known([*categorical, *numeric], columns)
+    both = sorted(set(categorical) & set(numeric))
+    if both:
+        raise InputError(f"column {both[0]!r} is named categorical and numeric; name it once")
 
 
 def typed_columns(
@@ -290,10 +301,6 @@ def typed_columns(
 
     The columns of times with a zone are added to `zoned`.
     """
-    check_known([*categorical, *numeric], columns)
-    both = sorted(set(categorical) & set(numeric))
-    if both:
-        raise InputError(f"column {both[0]!r} is named categorical and numeric; name it once")
     freed = FreedBytes()
     for name in list(columns):
         column = columns.pop(name)

@@ -48,11 +48,11 @@ def shuffle_rows(table: pa.Table) -> pa.Table:
     numbers. An added row does not change the order of the others. Equal rows keep their order.
     """
     columns = dict(_arrays(table))
-    return pa.table(dict(shuffled(columns, row_order(columns.items()))))
+    return pa.table(dict(shuffled(columns, row_order(hash_rows(columns.items())))))
 
 
-def row_order(columns: Iterable[tuple[str, pa.Array]]) -> pa.Array:
-    """Return the order of `shuffle_rows`, shape (n,), from an iterable of columns."""
+def hash_rows(columns: Iterable[tuple[str, pa.Array]]) -> Hashes:
+    """Return the sum of the hashes of some columns for each row, shape (n,)."""
     total = np.empty(0, np.uint64)
     for number, (name, array) in enumerate(columns):
         if not number:
@@ -63,7 +63,12 @@ def row_order(columns: Iterable[tuple[str, pa.Array]]) -> pa.Array:
             some = slice(start, start + step)
             total[some] += mix(_value_hashes(array[some]) + _hash_of_text(name))
         del array
-    return pa.array(np.argsort(mix(total), kind="stable"))
+    return total
+
+
+def row_order(hashes: Hashes) -> pa.Array:
+    """Return the order of `shuffle_rows`, shape (n,), from the `hash_rows` of all columns."""
+    return pa.array(np.argsort(mix(hashes), kind="stable"))
 
 
 def shuffled(

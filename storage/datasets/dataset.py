@@ -9,41 +9,41 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, MutableMapping, Sequence
-from contextlib import contextmanager
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet
 from numpy.typing import NDArray
 
 from chaffinch.errors import StorageError, raise_if_out_of_memory
-from chaffinch.storage.column_names import check_columns, check_known
+from chaffinch.storage.column_names import check_known
 from chaffinch.storage.datasets.column_types import (
     CATEGORY,
-    decoded,
-    is_text,
     one_chunk,
     sorted_categories,
     type_columns,
-    typed_columns,
 )
-from chaffinch.storage.datasets.content_hash import (
-    TYPES,
-    column_types,
-    content_hash,
-    hash_columns,
-    row_order,
-    shuffle_rows,
-    shuffled,
+from chaffinch.storage.datasets.content_hash import TYPES, column_types, shuffle_rows
+from chaffinch.storage.datasets.steps import (
+    VERSION_OF_PARTS,
+    OnDone,
+    OpenWorkers,
+    PlacedColumns,
+    Reading,
+    hash_of,
+    ignored,
+    rows_per_part,
+    split_columns,
+    steps_of,
+    write_part,
 )
-from chaffinch.storage.datasets.date_parts import made_names, with_parts
 from chaffinch.storage.files import (
     FORMAT_VERSION,
     locked,
@@ -51,7 +51,6 @@ from chaffinch.storage.files import (
     refresh,
     refresh_file,
     sha256_of_file,
-    sha256_of_written,
     shown,
     sweep,
     to_json,
@@ -66,13 +65,9 @@ __all__ = ["Dataset", "ingest", "shuffle_rows", "type_columns", "write_dataset"]
 
 logger = logging.getLogger(__name__)
 
-_TABLE, _MANIFEST = "table.parquet", "dataset.json"
+_MANIFEST = "dataset.json"
 _ROW = "row"
 _FIELDS = {"hash": str, "n_rows": int, "columns": dict, "files": dict}
-_ROWS_PER_GROUP = 131_072
-_MOST_NUMBERED = 10_000
-_MOST_TEXT_LABELS = 50  # with more the target is a quantity, not classes
-_MOST_WHOLE_LABELS = 20  # up to here integers are classes
 _READING = 8  # version of the reading rules; raise it if a source reads differently
 _CELLS_AT_A_TIME = 2**22  # of a `LazyTable`: 32 MiB of numbers
 _COLUMNS_AT_A_TIME = 8  # decoded but not yet combined
@@ -83,20 +78,20 @@ _READ_AHEAD = 2**16  # bytes of a column that are read from the file at once
 class Dataset:
     """A typed, shuffled table on disk.
 
-    `path` is the folder with ``table.parquet`` and ``dataset.json``; `hash` has 64 hexadecimal
-    digits over names, types, categories and values; `columns` has the type of each column, in table
-    order: float64, int64, bool, category, timestamp or other. `file` is the table, which a process
-    that the dataset is sent to finds or fetches. `source_order` is the file of the row numbers in
-    the source; None if the dataset was not opened for a source. `n_left_out` rows of the source
-    have no target, and are not in the dataset. `zoned` are the columns whose times have a zone in
-    the source; None where that is not known.
+    `path` is the folder with ``dataset.json`` and the table, in one file or several parts; `hash`
+    has 64 hexadecimal digits over names, types, categories and values; `columns` has the type of
+    each column, in table order: float64, int64, bool, category, timestamp or other. `files` are
+    those of the table, which a process that the dataset is sent to finds or fetches.
+    `source_order` is the file of the row numbers in the source; None if the dataset was not opened
+    for a source. `n_left_out` rows of the source have no target, and are not in the dataset.
+    `zoned` are the columns whose times have a zone in the source; None where that is not known.
     """
 
     path: Path
     hash: str
     n_rows: int
     columns: dict[str, str]
-    file: SharedFile = field(compare=False, repr=False)
+    files: tuple[SharedFile, ...] = field(compare=False, repr=False)
     source_order: Path | None = field(default=None, compare=False)
     n_left_out: int = field(default=0, compare=False)
     zoned: frozenset[str] | None = field(default=None, compare=False)
@@ -107,9 +102,8 @@ class Dataset:
         path = _home(folder, hash)
         refresh(path)
         try:
-            manifest = read_json(path / _MANIFEST, _FIELDS)
-            whole = manifest["hash"] == hash
-            whole = whole and manifest["files"].get(_TABLE) == _sha256_of_table(path)
+            manifest = read_json(path / _MANIFEST, _FIELDS, latest=VERSION_OF_PARTS)
+            whole = manifest["hash"] == hash and _is_intact(path, manifest["files"])
         except FileNotFoundError as error:
             raise StorageError(
                 f"dataset {hash[:16]} is not in {shown(folder)}; select again with this store"
@@ -122,18 +116,19 @@ class Dataset:
             ) from error
         if not whole:
             raise StorageError(f"dataset {shown(path)} is damaged; run on its source again")
-        file = SharedFile.of(path / _TABLE, manifest["files"][_TABLE])
-        return cls(path, hash, manifest["n_rows"], manifest["columns"], file)
+        files = _shared(path, manifest["files"])
+        return cls(path, hash, manifest["n_rows"], manifest["columns"], files)
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the table, or only these columns in this order; other columns are not read."""
         names = list(self.columns if columns is None else columns)
         check_known(names, self.columns)
         columns_read: list[pa.Array] = []
-        with self._open_table() as file:
+        with self._open_parts() as parts:
             for start in range(0, len(names), _COLUMNS_AT_A_TIME):
                 some = names[start : start + _COLUMNS_AT_A_TIME]
-                columns_read += map(_in_one_chunk, file.read(columns=some).select(some).columns)
+                table = pa.concat_tables(part.read(columns=some).select(some) for part in parts)
+                columns_read += map(_in_one_chunk, table.columns)
         return pa.table(columns_read, names=names)
 
     def batches(
@@ -145,12 +140,12 @@ class Dataset:
         """
         names, begin = list(columns), 0
         check_known(names, self.columns)
-        with self._open_table() as file:
-            for group in range(file.num_row_groups):
-                n_rows = file.metadata.row_group(group).num_rows
+        with self._open_parts() as parts:
+            for part, group in ((p, g) for p in parts for g in range(p.num_row_groups)):
+                n_rows = part.metadata.row_group(group).num_rows
                 if np.searchsorted(rows, begin) < np.searchsorted(rows, begin + n_rows):
                     start = begin
-                    for batch in file.iter_batches(most_rows, row_groups=[group], columns=names):
+                    for batch in part.iter_batches(most_rows, row_groups=[group], columns=names):
                         stop = start + batch.num_rows
                         if np.searchsorted(rows, start) < np.searchsorted(rows, stop):
                             yield start, pa.Table.from_batches([batch])
@@ -158,8 +153,8 @@ class Dataset:
                 begin += n_rows
 
     @contextmanager
-    def _open_table(self) -> Iterator[pa.parquet.ParquetFile]:
-        """Open the file of the table; StorageError where it is damaged or missing."""
+    def _open_parts(self) -> Iterator[list[pa.parquet.ParquetFile]]:
+        """Open the files of the table; StorageError where one is damaged or missing."""
         # pre_buffer would also hold the whole file, without gain for a local file
         opened = partial(
             pa.parquet.ParquetFile,
@@ -167,10 +162,10 @@ class Dataset:
             buffer_size=_READ_AHEAD,
             page_checksum_verification=True,
         )
-        folder = self.file.here().parent
+        folder = self.files[0].here().parent
         try:
-            with self.file.use(opened) as file:
-                yield file
+            with ExitStack() as parts:
+                yield [parts.enter_context(file.use(opened)) for file in self.files]
         except (pa.ArrowException, OSError) as error:
             raise_if_out_of_memory(error)
             raise StorageError(
@@ -221,13 +216,6 @@ class LazyTable:
         return pa.schema((name, TYPES[kind]) for name, kind in self._dataset.columns.items())
 
 
-OnDone = Callable[[int, int], None]
-
-
-def ignored(done: int, total: int) -> None:
-    """Ignore progress; the default of `on_done`."""
-
-
 def ingest(
     source: Source,
     folder: Path,
@@ -240,13 +228,15 @@ def ingest(
     optional: Collection[str] = (),
     rows_with: str | None = None,
     whole_dates: Collection[str] | None = None,
+    open_workers: OpenWorkers | None = None,
     on_done: OnDone = ignored,
 ) -> Dataset:
     """Read a table, type its columns, shuffle its rows and store it as a dataset in `folder`.
 
     Rows without a value in the column `rows_with` are left out. Parts of dates become columns,
-    unless `whole_dates`, the columns whose dates have another role, is None. `on_done` is called
-    with the number of columns that are done, each twice, and of all.
+    unless `whole_dates`, the columns whose dates have another role, is None. A table of more than
+    one part is read by the workers of `open_workers`, as far as they see it; the dataset is the
+    same. `on_done` is called with how much is done, and of how much.
 
     The result is cached by the SHA-256 of the file, the arguments and the version of the reading
     rules, so that a file is parsed once. A table in memory is converted each time.
@@ -271,55 +261,31 @@ def ingest(
         except StorageError as error:
             # the message has a remedy after a semicolon, which this is
             logger.warning("%s, and is made again from %s", str(error).split("; ")[0], source)
-    n_left_out, rows_kept = 0, None
-    with_zone: set[str] = set()
     with spill_folder(folder) as aside:
-        with source.scan(categorical, drop=drop, aside=aside) as raw:
-            if rows_with is not None and rows_with in raw:
-                n_left_out, rows_kept = raw.keep_rows_with(rows_with)
-            lacking = set(optional).difference(raw)
-            there = [set(names) - lacking for names in (categorical, numeric, drop)]
-            categorical, numeric, drop = map(sorted, there)
-            made = set() if whole_dates is None else {*made_names(raw)}.difference(raw)
-            _remove([name for name in drop if name not in made], raw)
-            if labels is not None and labels in raw and labels not in categorical:
-                if _are_text_labels(raw[labels]):
-                    categorical = [*categorical, labels]
-                elif _are_whole_labels(raw[labels]):
-                    raw[labels] = decoded(raw[labels])
-            typed, columns = SpilledColumns(aside), SpilledColumns(aside)
-            names, n_columns, done = list(raw), len(raw), count(1)
-
-            def each_done(
-                columns: Iterable[tuple[str, pa.Array]],
-            ) -> Iterator[tuple[str, pa.Array]]:
-                for column in columns:
-                    yield column
-                    on_done(min(next(done), 2 * n_columns), 2 * n_columns)
-
-            new_columns = typed_columns(
-                raw,
-                categorical=categorical,
-                numeric=numeric,
-                ordered=ordered,
-                has_others=True,
-                zoned=with_zone,
-            )
-            if whole_dates is not None:
-                new_columns = with_parts(new_columns, whole_dates, names, drop)
-            order = row_order(each_done(typed.kept(new_columns)))
-            types = column_types(typed.schema)
-            in_order = columns.kept(shuffled(typed, order))
-            dataset_hash = hash_columns(types, len(order), each_done(in_order))
-        dataset = _store(columns, types, dataset_hash, folder)
-        del columns
-    if rows_kept is not None:
-        order = rows_kept.take(order)
+        reading = Reading(
+            source,
+            aside.absolute(),
+            categorical=categorical,
+            numeric=numeric,
+            ordered=ordered,
+            drop=drop,
+            labels=labels,
+            optional=optional,
+            rows_with=rows_with,
+            whole_dates=whole_dates,
+        )
+        with steps_of(reading, open_workers, on_done) as steps:
+            typed = steps.typed()
+            order = steps.order(typed)
+            placed = steps.placed(typed, order)
+            dataset = _store(placed, len(order), folder, partial(steps.written, placed))
+        del placed
+        order = typed[0].in_source(order)
     release_memory()
     if note is None:  # such a source is always read; equal rows in the same order share a note
-        note = _note(folder, [dataset_hash, hashlib.sha256(order.to_numpy().data).hexdigest()])
-    zoned = frozenset(with_zone)
-    _write_note(note, dataset_hash, order, n_left_out, zoned)
+        note = _note(folder, [dataset.hash, hashlib.sha256(order.to_numpy().data).hexdigest()])
+    n_left_out, zoned = typed[0].n_left_out, frozenset[str]().union(*(some.zoned for some in typed))
+    _write_note(note, dataset.hash, order, n_left_out, zoned)
     return replace(dataset, source_order=note, n_left_out=n_left_out, zoned=zoned)
 
 
@@ -369,61 +335,46 @@ def _read_note(path: Path) -> tuple[str, int, frozenset[str] | None]:
     return dataset_hash, int(n_left_out), None if zoned is None else frozenset(zoned)
 
 
-def _are_text_labels(column: pa.ChunkedArray) -> bool:
-    """Return whether a column holds few distinct texts, all of them whole numbers."""
-    if not is_text(column.type):
-        return False
-    if pa.types.is_dictionary(column.type):
-        column = decoded(column)
-    known = column.cast(pa.large_string()).unique().drop_null()
-    is_whole = pc.match_substring_regex(known, r"^-?\d+$")
-    return len(known) <= _MOST_TEXT_LABELS and bool(pc.all(is_whole).as_py())
-
-
-def _are_whole_labels(column: pa.ChunkedArray) -> bool:
-    """Return whether a column declares few categories, all of them whole numbers."""
-    if not (pa.types.is_dictionary(column.type) and pa.types.is_integer(column.type.value_type)):
-        return False
-    return len(decoded(column).unique().drop_null()) <= _MOST_WHOLE_LABELS
-
-
 def write_dataset(table: pa.Table, folder: Path) -> Dataset:
     """Store a table as a dataset in `folder`, or return the dataset there if it is intact."""
-    types, columns = column_types(table.schema), SpilledColumns()
-    for name in table.column_names:
-        columns[name] = one_chunk(table[name])
-    return _store(columns, types, content_hash(table), folder)
+    n_rows = table.num_rows
+    columns = ((name, one_chunk(table[name])) for name in table.column_names)
+    placed = [split_columns(columns, SpilledColumns, rows_per_part(n_rows))]
+    with spill_folder(folder) as aside:
+        return _store(
+            placed, n_rows, folder, lambda: [write_part(aside, [part]) for part in placed[0].parts]
+        )
 
 
 def _store(
-    columns: SpilledColumns, types: dict[str, str], dataset_hash: str, folder: Path
+    placed: Sequence[PlacedColumns],
+    n_rows: int,
+    folder: Path,
+    written: Callable[[], Sequence[tuple[Path, str]]],
 ) -> Dataset:
+    """Store columns whose parts are `written` to files, unless the dataset is there and intact."""
+    types = column_types(pa.schema([of for share in placed for of in share.parts[0].schema]))
+    dataset_hash = hash_of(types, n_rows, placed)
     home = _home(folder, dataset_hash)
     with locked(folder / f".{home.name}.lock", f"dataset {home.name}"):
         try:
             return Dataset.open(folder, dataset_hash)
         except StorageError:
             sweep(home)
-        write_file(home / _TABLE, lambda path: _write_parquet(columns, path))
-        sha256 = sha256_of_written(home / _TABLE)
+        made = written()
+        files = {}
+        for name, (path, sha256) in zip(_part_names(len(made)), made, strict=True):
+            write_file(home / name, partial(os.replace, path))
+            files[name] = sha256
         manifest = {
-            "format_version": FORMAT_VERSION,
+            "format_version": FORMAT_VERSION if len(files) == 1 else VERSION_OF_PARTS,
             "hash": dataset_hash,
-            "n_rows": columns.n_rows,
+            "n_rows": n_rows,
             "columns": types,
-            "files": {_TABLE: sha256},
+            "files": files,
         }
         write_file(home / _MANIFEST, to_json(manifest))
-    file = SharedFile.of(home / _TABLE, sha256)
-    return Dataset(home, dataset_hash, columns.n_rows, types, file)
-
-
-def _remove(names: Collection[str], columns: MutableMapping[str, pa.ChunkedArray]) -> None:
-    check_known(names, columns)
-    for name in names:
-        if name in columns:
-            del columns[name]  # unread: what is dropped may be damaged
-    check_columns(list(columns), "the table after dropping")
+    return Dataset(home, dataset_hash, n_rows, types, _shared(home, files))
 
 
 def _in_one_chunk(column: pa.ChunkedArray) -> pa.Array:
@@ -431,33 +382,31 @@ def _in_one_chunk(column: pa.ChunkedArray) -> pa.Array:
     return sorted_categories(column) if column.type == CATEGORY else column.combine_chunks()
 
 
-def _sha256_of_table(path: Path) -> str:
+def _part_names(n_parts: int) -> list[str]:
+    """Return the names of the files of a dataset of so many parts."""
+    if n_parts == 1:
+        return ["table.parquet"]
+    return [f"table-{number:05}.parquet" for number in range(n_parts)]
+
+
+def _is_intact(home: Path, files: Mapping[str, str]) -> bool:
+    """Return whether these are the files of a dataset, and have their SHA-256."""
+    return list(files) == _part_names(len(files)) and all(
+        _sha256_of_part(home / name) == sha256 for name, sha256 in files.items()
+    )
+
+
+def _sha256_of_part(path: Path) -> str:
     try:
-        return sha256_of_file(path / _TABLE)
+        return sha256_of_file(path)
     except FileNotFoundError:  # if it left the cache, it is there again
-        refresh(path)
-        return sha256_of_file(path / _TABLE)
+        refresh(path.parent)
+        return sha256_of_file(path)
+
+
+def _shared(home: Path, files: Mapping[str, str]) -> tuple[SharedFile, ...]:
+    return tuple(SharedFile.of(home / name, sha256) for name, sha256 in files.items())
 
 
 def _home(folder: Path, dataset_hash: str) -> Path:
     return folder / dataset_hash[:16]
-
-
-def _write_parquet(columns: SpilledColumns, path: Path) -> None:
-    repeating = [field.name for field in columns.schema if _repeats(field, columns)]
-    with pa.parquet.ParquetWriter(
-        path,
-        columns.schema,
-        compression="zstd",
-        use_dictionary=repeating,
-        write_page_checksum=True,
-    ) as writer:
-        for rows in columns.slices(_ROWS_PER_GROUP):
-            writer.write_table(rows, row_group_size=_ROWS_PER_GROUP)
-
-
-def _repeats(field: pa.Field, columns: SpilledColumns) -> bool:
-    """Whether values repeat often enough for dictionary encoding to be faster and smaller."""
-    if field.type == CATEGORY:
-        return len(columns[field.name].dictionary) <= _MOST_NUMBERED
-    return bool(field.type != pa.float64())

@@ -19,7 +19,7 @@ from chaffinch.errors import InputError
 from chaffinch.storage.files import locked_here
 
 LIMIT = "CHAFFINCH_CACHE_GB"
-_OF_ROWS = ("datasets/*/table.parquet", "runs/*/rows/*.bits")  # below a store's folder
+_OF_ROWS = ("datasets/*/table*.parquet", "runs/*/rows/*.bits")  # below a store's folder
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from chaffinch.storage.column_names import check_columns, text_of_label
 from chaffinch.storage.memory import release_memory
 from chaffinch.storage.sources.files import FileSource
 from chaffinch.storage.sources.memory import MemorySource, named_levels
-from chaffinch.storage.sources.source import OpenTable
+from chaffinch.storage.sources.source import OpenTable, Source
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,17 @@ class DaskSource(MemorySource):
     def open(
         self, categorical: Collection[str], drop: Container[str], aside: Path | None
     ) -> Iterator[OpenTable]:
-        """Open the files that Dask's present client, or else this process, writes to `aside`."""
+        with self._written(drop, aside) as source, source.open(categorical, drop, None) as table:
+            yield table
+
+    @contextmanager
+    def read_apart(self, drop: Container[str], aside: Path) -> Iterator[Source | None]:
+        with self._written(drop, aside) as source:
+            yield source
+
+    @contextmanager
+    def _written(self, drop: Container[str], aside: Path | None) -> Iterator[FileSource]:
+        """Give the files that Dask's present client, or else this process, writes to `aside`."""
         with TemporaryDirectory(dir=aside, prefix="partitions-") as folder:
             self._write(folder, drop)
             release_memory()  # of partitions
@@ -51,8 +61,7 @@ class DaskSource(MemorySource):
                     "folder here; put the store, or CHAFFINCH_CACHE for one in object storage, "
                     "in a folder that all workers see"
                 )
-            with FileSource(Path(folder)).open(categorical, drop, None) as table:
-                yield table
+            yield _Partitions(Path(folder))
 
     def _write(self, folder: str, drop: Container[str]) -> None:
         names = self._names
@@ -72,6 +81,12 @@ class DaskSource(MemorySource):
             raise InputError(
                 f"the table cannot be read ({reason})", "give each column values of one type"
             ) from error
+
+
+class _Partitions(FileSource):
+    """The files of a dask.dataframe, which errors do not name."""
+
+    label = DaskSource.label
 
 
 def _with_equal_index(partition: Any) -> Any:

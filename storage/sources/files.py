@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -88,6 +88,11 @@ class FileSource(Source):
     ) -> Iterator[OpenTable]:
         with self._files() as (form, files):
             yield form.open(files, self._text_columns(categorical, drop), aside)
+
+    @contextmanager
+    def read_apart(self, drop: Container[str], aside: Path) -> Iterator[Source | None]:
+        with self._files() as (form, _):
+            yield replace(self, path=self.path.absolute()) if form.has_sizes else None
 
     def columns(self) -> list[str]:
         with self._files() as (form, files):

@@ -130,6 +130,15 @@ class Source(Protocol):
                 raise _no_rows(self.label)
             yield Columns(table, self.label)
 
+    @contextmanager
+    def read_apart(self, drop: Container[str], aside: Path) -> Iterator[Source | None]:
+        """Give the table as other processes read some of its columns; None where they cannot.
+
+        It may be copied to `aside`, without columns to `drop`. InputError if it changes in the
+        block.
+        """
+        yield None
+
     def columns(self) -> list[str]:
         """Return the names of the columns, in their order."""
         return list(self.read(may_be_empty=True).column_names)

@@ -256,7 +256,7 @@ class StoredRows(Rows):
         """
         folder = self._table.folder
         if not folder.is_dir():
-            folder = self._table.dataset.file.here().parent
+            folder = self._table.dataset.files[0].here().parent
         if (free := disk_usage(folder).free) < n_bytes:
             raise InputError(
                 f"{n_bytes / 1e9:.1f} GB cannot be written to {folder}, where {free / 1e9:.1f} GB "

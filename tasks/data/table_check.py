@@ -17,7 +17,7 @@ import pyarrow as pa
 from chaffinch.errors import InputError, about_column
 from chaffinch.storage.column_names import nearest_or_all, quoted, quoted_with_reasons
 from chaffinch.storage.datasets.column_types import DATE_IN_TEXT, MIXED_ZONES, NO_DATE
-from chaffinch.storage.datasets.dataset import OnDone, ignored
+from chaffinch.storage.datasets.steps import OnDone, ignored
 from chaffinch.storage.datasets.text_spellings import stands_for_missing
 from chaffinch.storage.sources.formats.text_options import date_formats_of
 from chaffinch.tasks.data.arrow import as_numbers, categories_of, column_of, kind_of, other_type

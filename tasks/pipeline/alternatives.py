@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from chaffinch.errors import as_input_error
-from chaffinch.storage.datasets.dataset import ignored
+from chaffinch.storage.datasets.steps import ignored
 from chaffinch.storage.files import FORMAT_VERSION, to_json
 from chaffinch.tasks.methods.alternatives import (
     TAUS,

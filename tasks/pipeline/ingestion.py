@@ -19,6 +19,7 @@ from chaffinch.errors import InputError
 from chaffinch.storage.column_names import check_known
 from chaffinch.storage.datasets import dataset
 from chaffinch.storage.datasets.dataset import Dataset
+from chaffinch.storage.datasets.steps import OpenWorkers
 from chaffinch.storage.sources.memory import MemorySource
 from chaffinch.storage.sources.source import Source
 from chaffinch.tasks.data.lag_features import prepared
@@ -62,19 +63,27 @@ def ingest(
     settings: SelectionSettings,
     datasets: Path,
     on_progress: OnProgress = no_progress,
+    open_workers: OpenWorkers | None = None,
 ) -> Dataset:
-    """Convert a table to typed, content-hashed, hash-shuffled Parquet."""
+    """Convert a table to typed, content-hashed, hash-shuffled Parquet.
+
+    `open_workers` opens workers that may read a large table.
+    """
     cached = _read_before.get()
     if cached is None or source.rereadable:
-        return _ingest_anew(source, settings, datasets, on_progress)
+        return _ingest_anew(source, settings, datasets, on_progress, open_workers)
     read = (source, settings.model_dump_json())
     if read not in cached:
-        cached[read] = _ingest_anew(source, settings, datasets, on_progress)
+        cached[read] = _ingest_anew(source, settings, datasets, on_progress, open_workers)
     return cached[read]
 
 
 def _ingest_anew(
-    source: Source, settings: SelectionSettings, datasets: Path, on_progress: OnProgress
+    source: Source,
+    settings: SelectionSettings,
+    datasets: Path,
+    on_progress: OnProgress,
+    open_workers: OpenWorkers | None,
 ) -> Dataset:
     check_header(source, settings)
     check_memory(source, settings)
@@ -82,7 +91,13 @@ def _ingest_anew(
     shape = source.shape() if settings.history is None else None
     label, source = source.label, _with_history(source, settings)
     on_done = partial(on_progress, "ingest")
-    ingested = dataset.ingest(source, datasets, **_reading_options(settings), on_done=on_done)
+    ingested = dataset.ingest(
+        source,
+        datasets,
+        **_reading_options(settings),
+        open_workers=open_workers,
+        on_done=on_done,
+    )
     if shape is None:  # known only now
         check_shape(label, ingested.n_rows, len(ingested.columns), settings)
     return ingested

@@ -14,6 +14,7 @@ from shutil import disk_usage
 
 from chaffinch.errors import TableTooLargeError
 from chaffinch.storage.datasets.dataset import Dataset
+from chaffinch.storage.datasets.steps import OpenWorkers
 from chaffinch.storage.memory import free_memory
 from chaffinch.storage.sources import Source
 from chaffinch.tasks.data.stored_rows import MOST_BYTES
@@ -35,6 +36,7 @@ _WORKER_LIBRARIES, _WORKER_PER_VALUE = 200e6, 16.0
 # that a model loads.
 _PER_ROW_IN_FILES, _PER_ROW_OF_FOLDS, _PER_VALUE_IN_FILES = 50.0, 60.0, 1.0
 _LIBRARIES_OF_MODELS, _PER_SAMPLED_VALUE = 200e6, 18.0
+_PER_ROW_TO_SORT = 40.0  # a column, its hashes and the order
 _DISK_PER_VALUE, _MUCH_DISK = 24.0, 1e9  # bytes; a value is stored up to three times
 SHARE_IN_MEMORY = 0.5  # largest share of the free memory for a run in memory
 
@@ -118,25 +120,43 @@ def workers_for(
     return open_workers(execution.cluster, n_workers)
 
 
+def workers_that_ingest(execution: ExecutionSettings) -> OpenWorkers | None:
+    """Return what opens workers to read a table of so many rows; None for this process.
+
+    `auto` is this process.
+    """
+    if execution.client is None and execution.cluster in ("none", "auto"):
+        return None
+
+    def opened(n_rows: int) -> AbstractContextManager[Workers]:
+        n_bytes = _LIBRARIES_OF_MODELS + _PER_ROW_TO_SORT * n_rows
+        needs = Needs((), n_bytes, f"reading a table of {n_rows:,} rows")
+        return _with_memory(execution, needs)
+
+    return opened
+
+
 def workers_that_read(
     dataset: Dataset, execution: ExecutionSettings
 ) -> AbstractContextManager[Workers]:
-    """Open workers that read the rows of a dataset from its files, each with memory for a fit.
-
-    `auto` is this process, whose fits use all of its cores.
-    """
+    """Open workers that read the rows of a dataset from its files, each with memory for a fit."""
     n_rows, n_columns = dataset.n_rows, len(dataset.columns)
     per_row = _PER_ROW_IN_FILES + _PER_VALUE_IN_FILES * n_columns
     n_bytes = _needed_by_a_fit(n_rows, n_columns, per_row)
     about = f"a fit of {n_rows:,} rows x {n_columns:,} columns"
-    needs = Needs((dataset.manifest,), n_bytes, about)
+    return _with_memory(execution, Needs((dataset.manifest,), n_bytes, about))
+
+
+def _with_memory(execution: ExecutionSettings, needs: Needs) -> AbstractContextManager[Workers]:
+    """Open workers with what they need; `auto` is this process, whose fits use all of its cores."""
     if execution.client is not None:
         return workers_of(execution.client, needs)
     cluster, n_workers = execution.cluster, execution.workers
     if cluster == "auto":
         cluster = "none"
     if cluster == "local" and n_workers is None:
-        n_workers = max(1, min(cores(), int(free_memory() // n_bytes) - 1))  # one is this process
+        n_fit = int(free_memory() // needs.n_bytes) - 1  # one is this process
+        n_workers = max(1, min(cores(), n_fit))
     return open_workers(cluster, n_workers, needs)
 
 

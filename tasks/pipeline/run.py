@@ -36,7 +36,12 @@ from chaffinch.tasks.pipeline.ingestion import (
     ingest,
     split,
 )
-from chaffinch.tasks.pipeline.memory import needed_memory, workers_for, workers_that_read
+from chaffinch.tasks.pipeline.memory import (
+    needed_memory,
+    workers_for,
+    workers_that_ingest,
+    workers_that_read,
+)
 from chaffinch.tasks.pipeline.progress import (
     OnProgress,
     Warn,
@@ -259,7 +264,8 @@ def _open_run(
         datasets = Path(temporary) if store is None else store.datasets
         progress = as_progress(on_progress)
         with progress.stage("ingest"):
-            dataset = wrap_step(ingest)(source, settings, datasets, progress)
+            open_workers = workers_that_ingest(execution)
+            dataset = wrap_step(ingest)(source, settings, datasets, progress, open_workers)
         if custom.cv is not None:
             folds = custom_folds(custom.cv, dataset, settings)
             custom = replace(custom, folds=folds)

@@ -17,7 +17,8 @@ import numpy as np
 import pyarrow as pa
 from pydantic import TypeAdapter
 
-from chaffinch.storage.datasets.dataset import Dataset, ignored
+from chaffinch.storage.datasets.dataset import Dataset
+from chaffinch.storage.datasets.steps import ignored
 from chaffinch.storage.files import parse_json
 from chaffinch.storage.runs.stages import Checkpoints, StageRecord
 from chaffinch.storage.runs.store import Run, Store

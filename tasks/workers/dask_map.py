@@ -113,6 +113,15 @@ class OverDask:
         batches = self._batches(call, self._sent(shared), items, 1)
         return _of_each(batches)
 
+    def on_each(self, function: Callable[[Shared], Result], shared: Shared) -> list[Result]:
+        from distributed.comm.core import CommClosedError
+
+        found = self.client.run(function, shared, on_error="return").values()
+        for error in found:
+            if isinstance(error, BaseException) and not isinstance(error, CommClosedError):
+                raise error
+        return [one for one in found if not isinstance(one, CommClosedError)]  # lost since
+
     def _sent(self, shared: Shared) -> _Replicated[Shared] | _WithEachBatch[Shared]:
         """Send an object to every worker, or with each batch if it is small, as rows in files are.
 

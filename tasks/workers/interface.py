@@ -64,6 +64,10 @@ class Workers(Protocol):
         """
         ...
 
+    def on_each(self, function: Callable[[Shared], Result], shared: Shared) -> list[Result]:
+        """Return ``function(shared)`` of each process."""
+        ...
+
     def masked_loss(
         self, model: FittedModel, rows: Rows, loss: Loss, baseline: Floats, n_removals: int = 0
     ) -> MaskedLoss:
@@ -98,6 +102,9 @@ class InProcess:
     ) -> Generator[tuple[int, Result], None, None]:
         for number, item in enumerate(items):
             yield number, function(shared, item)
+
+    def on_each(self, function: Callable[[Shared], Result], shared: Shared) -> list[Result]:
+        return [function(shared)]
 
     def masked_loss(
         self, model: FittedModel, rows: Rows, loss: Loss, baseline: Floats, n_removals: int = 0

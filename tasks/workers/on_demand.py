@@ -99,6 +99,9 @@ class OnDemand:
         for number, result in self._present.as_done(function, shared, items[n_here:]):
             yield n_here + number, result
 
+    def on_each(self, function: Callable[[Shared], Result], shared: Shared) -> list[Result]:
+        return self._present.on_each(function, shared)
+
     def masked_loss(
         self, model: FittedModel, rows: Rows, loss: Loss, baseline: Floats, n_removals: int = 0
     ) -> MaskedLoss:

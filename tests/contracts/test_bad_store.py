@@ -162,7 +162,7 @@ def test_a_damaged_dataset_is_named_and_made_again_from_its_file(tmp_path, caplo
     bad_table().to_csv(tmp_path / "table.csv", index=False)
     source = source_of(tmp_path / "table.csv")
     dataset = ingest(source, tmp_path / "store")
-    table = dataset.file.path
+    table = dataset.files[0].path
     whole = table.read_bytes()
     table.write_bytes(whole[:-9])
     ingest(source, tmp_path / "store")

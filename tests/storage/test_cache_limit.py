@@ -98,7 +98,7 @@ def test_what_is_written_here_makes_room_too_and_what_is_unfinished_stays(
     datasets, addresses, limit, tmp_path
 ):
     limit(10_000)
-    home = datasets[2].file.here().parent
+    home = datasets[2].files[0].here().parent
     datasets[3].read()
     with locked_here(home.with_name(f".{home.name}.lock"), "a dataset"):  # by who writes it
         written = write_dataset(table(7_000), local_folder(addresses[0]) / "datasets")

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chaffinch.errors import InputError, StorageError
-from chaffinch.storage.datasets import dataset as datasets
+from chaffinch.storage.datasets import steps
 from chaffinch.storage.datasets.dataset import type_columns, write_dataset
 from chaffinch.tasks.data import stored_rows
 from chaffinch.tasks.data.matrix import load_rows
@@ -32,7 +32,7 @@ N_ROWS = 1000
 def batches_are_small() -> Iterator[None]:
     """Let a small table be streamed, over several row groups and batches of each."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(datasets, "_ROWS_PER_GROUP", 300)
+        patch.setattr(steps, "ROWS_PER_GROUP", 300)
         patch.setattr(stored_rows, "_CELLS_OF_COLUMNS", 2 * N_ROWS)
         patch.setattr(stored_rows, "_CELLS_OF_A_BATCH", 5 * 128)
         patch.setattr(stored_rows, "FEW_ROWS", 0)

@@ -212,7 +212,7 @@ def test_rows_are_fetched_once_and_what_is_sent_is_small_and_holds_no_secret(
         (kept,) = far.files()
         assert n_downloads(s3, address, "table.parquet") == 1
     assert n_downloads(s3, address, "/rows/") == 1
-    assert hashlib.sha256(kept.read_bytes()).hexdigest() == far.rows._table.dataset.file.sha256
+    assert hashlib.sha256(kept.read_bytes()).hexdigest() == far.rows._table.dataset.files[0].sha256
 
 
 def flipped(content: bytes) -> bytes:
