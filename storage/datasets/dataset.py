@@ -391,7 +391,7 @@ def _part_names(n_parts: int) -> list[str]:
 
 def _is_intact(home: Path, files: Mapping[str, str]) -> bool:
     """Return whether these are the files of a dataset, and have their SHA-256."""
-    return list(files) == _part_names(len(files)) and all(
+    return list(files) == _part_names(max(1, len(files))) and all(
         _sha256_of_part(home / name) == sha256 for name, sha256 in files.items()
     )
 

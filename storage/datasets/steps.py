@@ -316,17 +316,19 @@ def _repeats(field: pa.Field, columns: SpilledColumns) -> bool:
     return bool(field.type != pa.float64())
 
 
-def unseen_by(seen: tuple[Reading, Mapping[str, int]]) -> tuple[bool, str]:
-    """Return whether this process sees the folder, and why it cannot read the source, or ''.
+def seen_by(asked: tuple[Path, Source | None, Mapping[str, int]]) -> tuple[bool, str]:
+    """Return whether this process sees a folder, and why it cannot read a source, or ''.
 
-    The source must have columns of the same sizes as where it was seen.
+    The source must have columns of these sizes, which it has where it was seen.
     """
-    reading, sizes = seen
+    folder, source, sizes = asked
+    if source is None:
+        return folder.is_dir(), "it is not in Parquet files"
     try:
-        reason = "" if reading.source.column_bytes() == sizes else "it is another table there"
+        reason = "" if source.column_bytes() == sizes else f"{source.label} is another table there"
     except InputError as error:
         reason = str(error)
-    return reading.folder.is_dir(), reason
+    return folder.is_dir(), reason
 
 
 class Steps:
@@ -411,24 +413,21 @@ def steps_of(
             yield Steps(reading, None, on_done)
             return
         workers = opened.enter_context(open_workers(shape[0]))
-        reading = replace(reading, most_bytes=0)
         sizes = {} if apart is None else apart.column_bytes()
-        seen = workers.on_each(unseen_by, (reading, sizes))
-        if not all(there for there, _ in seen):
+        seen = workers.on_each(seen_by, (reading.folder, apart, sizes))
+        if not all(is_seen for is_seen, _ in seen):
             logger.info(
                 "this process reads %s alone, as not all workers see %s",
                 source.label,
                 reading.folder.parent,
             )
-            yield Steps(replace(reading, most_bytes=None), None, on_done)
+            yield Steps(reading, None, on_done)
             return
-        reasons = [reason for _, reason in seen if reason]
-        if apart is None or reasons:
-            why = reasons[0] if reasons and apart is not None else "it is not in Parquet files"
-            logger.info("this process reads %s and workers sort it, as %s", source.label, why)
+        reading = replace(reading, most_bytes=0)
+        if reasons := [reason for _, reason in seen if reason]:
+            logger.info("this process reads %s, workers sort it: %s", source.label, reasons[0])
         else:
-            n_shares = -(-shape[1] // COLUMNS_OF_A_SHARE)
-            reading = replace(reading, n_shares=n_shares)
+            reading = replace(reading, n_shares=-(-shape[1] // COLUMNS_OF_A_SHARE))
         yield Steps(reading, workers, on_done)
 
 

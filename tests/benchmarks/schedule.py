@@ -1,10 +1,10 @@
 """The schedule of a run with rows in files, on 1 to 64 workers: minutes, and the limit that binds.
 
 A default run on a table of modest size records what its process does in order: seconds of its own,
-fits that it hands to workers, results that it waits for, and fits that it gives up. The record is
-replayed on simulated workers, with the seconds of a larger table: those of fits and predictions
-grow in proportion to the rows, up to --tuning-rows and --mask-rows where these hold; those of the
-run's own process as a straight line through two recordings.
+steps of the ingestion and fits that it hands to workers, results that it waits for, and fits that
+it gives up. The record is replayed on simulated workers, with the seconds of a larger table: those
+of steps, fits and predictions grow in proportion to the rows, up to --tuning-rows and --mask-rows
+where these hold; those of the run's own process as a straight line through two recordings.
 """
 
 from __future__ import annotations
@@ -31,6 +31,9 @@ _BYTES_A_SECOND = 1e9 / 8
 _BYTES_A_VALUE = 3.7  # of a dataset on disk: 55 GB of 150,000,000 x 100
 _SPREAD, _SLOW, _SLOW_FACTOR = 0.2, 0.05, 2.0  # of the seconds of items
 _LOSES_ONE_EACH, _BACK_AFTER = 3600.0, 120.0  # seconds
+# Bytes for each value of the table that all items of a step read or write, whichever are more.
+_MOVED = {"type_share": 8.0, "add_hashes": 2.0, "place": 8.0, "write_part": 8.0}
+_OF_PARTS = ("add_hashes", "write_part")  # steps with an item for each part
 _HELD_OUT = 0.85 / 5  # of the rows: a fold of what is no test part
 _OF_THE_SEARCH = ("train_base_model", "optimise_mask", "choose_mask")  # stages
 _UNITS = 1_000  # that the bootstrap draws from
@@ -126,6 +129,9 @@ class Record:
     def as_done(self, function: Callable[..., Any], shared: Any, items: Sequence[Any]) -> Stream:
         return Stream(self, function, shared, items)
 
+    def on_each(self, function: Callable[..., Any], shared: Any) -> list[Any]:
+        return [function(shared)]
+
     def masked_loss(self, model: Any, rows: Any, loss: Any, baseline: Any, _: int = 0) -> Any:
         from chaffinch.tasks.selection.masked_loss import masked_loss
 
@@ -197,6 +203,7 @@ class Stream:
 
 def record(n_rows: int, n_columns: int) -> Record:
     """Return what a default run does on so many rows."""
+    from chaffinch.storage.datasets import steps
     from chaffinch.storage.sources import source_of
     from chaffinch.tasks.data import stored_rows
     from chaffinch.tasks.pipeline import memory
@@ -205,6 +212,7 @@ def record(n_rows: int, n_columns: int) -> Record:
     from chaffinch.tasks.statistics import bootstrap
 
     memory.SHARE_IN_MEMORY, stored_rows.MOST_BYTES, stored_rows.FEW_ROWS = 0.0, 0, 0
+    rows_of_a_part, steps.ROWS_PER_PART = steps.ROWS_PER_PART, n_rows // 4
     bootstrap._MOST_UNITS = _UNITS  # as of a larger table, the time does not grow with the rows
     recorded = Record(n_rows, n_columns)
 
@@ -236,14 +244,17 @@ def record(n_rows: int, n_columns: int) -> Record:
         source = source_of(Path(folder) / "table.parquet")
         run = select_features(source, settings, execution, wrap_step=in_stage)
         n_kept = len(json.loads((run.folder / "selection.json").read_text())["features"])
+    steps.ROWS_PER_PART = rows_of_a_part
     print(f"recorded {n_rows:,} x {n_columns}; {n_kept} features are kept", flush=True)
     return recorded
 
 
 def scaled(few: Record, many: Record, n_rows: int, search_rows: int | None = None) -> Record:
     """Return the record of a table of so many rows, with a search on all or some of them."""
+    from chaffinch.storage.datasets.steps import rows_per_part
     from chaffinch.tasks.settings.selection import MASK_ROWS, ModelSettings
 
+    n_parts = -(-n_rows // rows_per_part(n_rows))
     linear, held = n_rows / many.n_rows, _HELD_OUT * many.n_rows
     developed, most = 0.85 * many.n_rows, ModelSettings().tuning_rows
     searched = min(0.85 * n_rows, search_rows or math.inf)
@@ -260,6 +271,17 @@ def scaled(few: Record, many: Record, n_rows: int, search_rows: int | None = Non
         n_bytes = of.n_bytes * (predicted if of.name == "predict" else 1)
         return Item(of.name, of.fitting * fits, of.other * others, round(n_values), round(n_bytes))
 
+    def items(of: Begin) -> list[Item]:
+        name = of.items[0].name if of.items else ""
+        if name not in _MOVED:
+            return [item(one) for one in of.items]
+        n_items = n_parts if name in _OF_PARTS else len(of.items)
+        moved = _MOVED[name] * n_rows * many.n_features / n_items
+        seconds = sum(one.other for one in of.items) * linear / n_items
+        # the run's process reads the sums of the hashes
+        n_bytes = 8 * n_rows / n_items if name == "add_hashes" else 0
+        return [Item(name, 0.0, seconds, round(moved / _BYTES_A_VALUE), round(n_bytes))] * n_items
+
     at_few, at_many = _own_seconds(few), _own_seconds(many)
     grown = {}
     for stage, seconds in at_many.items():
@@ -269,13 +291,17 @@ def scaled(few: Record, many: Record, n_rows: int, search_rows: int | None = Non
         n = many.n_rows * by_rows.get(stage, linear)
         grown[stage] = (seconds + per_row * (n - many.n_rows)) / seconds if seconds else 1.0
     events: list[Event] = []
+    of_parts: set[int] = set()
     for event in many.events:
         if isinstance(event, Own):
             by = grown[event.stage]
             events.append(Own(event.stage, event.seconds * by, event.on_all_cores * by))
         elif isinstance(event, Begin):
-            events.append(Begin(event.stream, [item(of) for of in event.items]))
-        else:
+            events.append(Begin(event.stream, items(event)))
+            if event.items and event.items[0].name in _OF_PARTS:
+                events += [Wait(event.stream, number) for number in range(n_parts)]
+                of_parts.add(event.stream)
+        elif not (isinstance(event, Wait) and event.stream in of_parts):
             events.append(event)
     return Record(n_rows, many.n_features, events)
 
@@ -314,7 +340,9 @@ def alone(recorded: Record) -> Schedule:
         if isinstance(event, Own):
             stage, seconds = event.stage, _own(event)
         elif isinstance(event, Wait):
-            seconds = _computing(begun[event.stream][event.item])
+            item = begun[event.stream][event.item]
+            # in one process the steps of an ingestion follow each other on one core
+            seconds = item.other if item.name in _MOVED else _computing(item)
         by_stage[stage] = by_stage.get(stage, 0.0) + seconds
     whole = sum(by_stage.values())
     return Schedule(whole, by_stage, {"this process": whole})
@@ -464,6 +492,8 @@ def print_schedules(recorded: Record, n_seeds: int) -> None:
         "the run's own machine alike",
         f"each worker reads its rows once for a fit, {_BYTES_A_VALUE} bytes a value at 1 Gbit/s, "
         "and what it returns goes over 1 Gbit/s, too; alone the rows are on its own disk",
+        "steps of the ingestion read and write files of a shared folder, 8 bytes a value, "
+        "at 1 Gbit/s each way for each worker; a worker does one on each core",
         f"seconds vary by {_SPREAD:.0%}; {_SLOW:.0%} of the fits take {_SLOW_FACTOR:g} times as "
         f"long; a worker is lost each hour, and back after {_BACK_AFTER:g} s",
         f"tuning on {ModelSettings().tuning_rows:,} rows, masked losses on {MASK_ROWS:,}; the "

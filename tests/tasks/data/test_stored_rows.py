@@ -30,8 +30,9 @@ N_ROWS = 1000
 
 @pytest.fixture(scope="module", autouse=True)
 def batches_are_small() -> Iterator[None]:
-    """Let a small table be streamed, over several row groups and batches of each."""
+    """Let a small table be streamed, over two parts, several row groups and batches of each."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(steps, "ROWS_PER_PART", 700)
         patch.setattr(steps, "ROWS_PER_GROUP", 300)
         patch.setattr(stored_rows, "_CELLS_OF_COLUMNS", 2 * N_ROWS)
         patch.setattr(stored_rows, "_CELLS_OF_A_BATCH", 5 * 128)
@@ -194,7 +195,7 @@ def test_xgboost_does_not_begin_where_the_disk_is_too_small(
 
 def test_a_flipped_bit_in_a_page_is_refused(tmp_path: Path) -> None:
     stored, _, _ = stored_and_held(tmp_path, 0)
-    (path,) = tmp_path.glob("*/table.parquet")
+    path, _ = tmp_path.glob("*/table-*.parquet")
     content = bytearray(path.read_bytes())
     content[len(content) // 3] ^= 1
     path.write_bytes(content)
