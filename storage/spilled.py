@@ -116,16 +116,20 @@ class SpilledColumns(MutableMapping[str, pa.Array]):
             yield self.slice(start, n_rows)
 
     def slice(self, start: int, n_rows: int) -> pa.Table:
-        """Return some rows, of which those in the file take no memory until they are read."""
-        # mapped for these rows only, or the whole file would count as memory of the process
-        is_spilled = any(isinstance(kept, tuple) for kept in self._columns.values())
-        file = pa.memory_map(str(self._path)) if is_spilled else None
-        whole = [
-            _column_at(file, kept) if isinstance(kept, tuple) else kept
+        """Return some rows, of those in the file a copy."""
+        columns = [
+            kept.slice(start, n_rows)
+            if isinstance(kept, pa.Array)
+            else self._copied(kept, start, n_rows)
             for kept in self._columns.values()
         ]
-        parts = [column.slice(start, n_rows) for column in whole]
-        return pa.table(parts, schema=self.schema)
+        return pa.table(columns, schema=self.schema)
+
+    def _copied(self, place: tuple[int, int], start: int, n_rows: int) -> pa.Array:
+        # mapped for this column only: all that is mapped may count as memory of the process
+        with pa.memory_map(str(self._path)) as file:
+            some = _column_at(file, place).slice(start, n_rows)
+            return pa.concat_arrays([some, some.slice(0, 0)])
 
     def _release(self, name: str) -> None:
         kept = self._columns.get(name)

@@ -307,6 +307,7 @@ def _write_parquet(columns: Sequence[SpilledColumns], path: Path) -> None:
             arrays = [array for some in rows for array in some.columns]
             table = pa.table(arrays, schema=writer.schema)
             writer.write_table(table, row_group_size=ROWS_PER_GROUP)
+            del rows, arrays, table  # before the next are read
 
 
 def _repeats(field: pa.Field, columns: SpilledColumns) -> bool:
