@@ -68,8 +68,6 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 OnDone = Callable[[int, int], None]
 OnColumn = Callable[[int], None]  # called after each column with how many the table has
-
-
 OpenWorkers = Callable[[int], AbstractContextManager["Workers"]]  # for so many rows
 
 
@@ -178,11 +176,6 @@ def _typed_share(reading: Reading, share: int, on_column: OnColumn) -> TypedColu
             elif _are_whole_labels(raw[labels]):
                 raw[labels] = decoded(raw[labels])
 
-        def each_done(columns: Iterable[tuple[str, pa.Array]]) -> Iterator[tuple[str, pa.Array]]:
-            for column in columns:
-                yield column
-                on_column(n_columns)
-
         typed = typed_columns(
             raw,
             categorical=categorical,
@@ -193,9 +186,18 @@ def _typed_share(reading: Reading, share: int, on_column: OnColumn) -> TypedColu
         )
         if reading.whole_dates is not None:
             typed = with_parts(typed, reading.whole_dates, names, drop)
-        of_rows[_HASH] = pa.array(hash_rows(each_done(columns.kept(typed))))
+        done = partial(on_column, n_columns)
+        of_rows[_HASH] = pa.array(hash_rows(_each_noted(columns.kept(typed), done)))
     release_memory()
     return TypedColumns(columns, of_rows, n_left_out, frozenset(zoned))
+
+
+def _each_noted(
+    columns: Iterable[tuple[str, pa.Array]], done: Callable[[], None]
+) -> Iterator[tuple[str, pa.Array]]:
+    for column in columns:
+        yield column
+        done()
 
 
 def add_hashes(shares: Sequence[TypedColumns], rows: tuple[int, int]) -> SpilledColumns:
@@ -232,8 +234,9 @@ def place(
 ) -> PlacedColumns:
     """Put columns into the order of the rows, and remove them."""
     new = partial(SpilledColumns, placing.folder, placing.most_bytes)
-    in_order = shuffled(columns, placing.order[_ORDER])
-    placed = split_columns(in_order, new, placing.rows_per_part, on_column)
+    done = partial(on_column, len(columns))
+    in_order = _each_noted(shuffled(columns, placing.order[_ORDER]), done)
+    placed = split_columns(in_order, new, placing.rows_per_part)
     release_memory()
     return placed
 
@@ -242,12 +245,11 @@ def split_columns(
     columns: Iterable[tuple[str, pa.Array]],
     new: Callable[[], SpilledColumns],
     n_rows: int,
-    on_column: OnColumn = no_column,
 ) -> PlacedColumns:
     """Split columns into parts of so many rows."""
     parts: list[SpilledColumns] = []
     hashes: list[list[str]] = []
-    for n_columns, (name, column) in enumerate(columns, start=1):
+    for name, column in columns:
         starts = range(0, len(column), n_rows)
         parts = parts or [new() for _ in starts]
         if len(starts) == 1:
@@ -261,7 +263,6 @@ def split_columns(
                 part[name] = some
                 types = column_types(pa.schema([(name, some.type)]))
                 hashes[-1].append(hash_columns(types, len(some), [(name, some)]))
-        on_column(n_columns)
     return PlacedColumns(parts, hashes)
 
 
@@ -342,7 +343,7 @@ class Steps:
         self, reading: Reading, workers: Workers | None = None, on_done: OnDone = ignored
     ) -> None:
         self._reading, self._workers, self._on_done = reading, workers, on_done
-        self._n_columns = count(1)
+        self._n_done = count(1)  # columns
 
     def typed(self) -> list[TypedColumns]:
         """Return the shares of the table's columns, in its order."""
@@ -390,7 +391,8 @@ class Steps:
         return self._workers.map(write_part, folder, parts, self._in_third(2))
 
     def _on_column(self, n_columns: int) -> None:
-        self._on_done(min(next(self._n_columns), 2 * n_columns), 2 * n_columns)
+        total = (2 if self._workers is None else 3) * n_columns
+        self._on_done(min(next(self._n_done), total), total)
 
     def _in_third(self, third: int) -> OnDone:
         return lambda done, total: self._on_done(third * total + done, 3 * total)
@@ -426,7 +428,8 @@ def steps_of(
             return
         reading = replace(reading, most_bytes=0)
         if reasons := [reason for _, reason in seen if reason]:
-            logger.info("this process reads %s, workers sort it: %s", source.label, reasons[0])
+            words = (source.label, reasons[0])
+            logger.info("this process reads %s and workers sort it, since %s", *words)
         else:
             reading = replace(reading, n_shares=-(-shape[1] // COLUMNS_OF_A_SHARE))
         yield Steps(reading, workers, on_done)

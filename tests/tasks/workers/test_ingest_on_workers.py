@@ -117,6 +117,22 @@ def test_the_dataset_is_that_of_one_process(
     assert not [*(tmp_path / "there").glob(".aside-*")]
 
 
+@pytest.mark.parametrize("kind", [parquet, csv])
+@pytest.mark.parametrize("who", [None, InProcess()])
+def test_progress_grows_to_all_of_it(
+    who: InProcess | None, kind: Callable[[pd.DataFrame, Path], Path], tmp_path: Path
+) -> None:
+    shares: list[float] = []
+    ingest(
+        source_of(kind(table(), tmp_path)),
+        tmp_path / "there",
+        open_workers=None if who is None else opened(who),
+        on_done=lambda done, total: shares.append(done / total),
+    )
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
+
+
 WRONG: dict[str, tuple[Callable[[pd.DataFrame], Any], dict[str, Any]]] = {
     "two columns": (
         lambda rows: rows.assign(
