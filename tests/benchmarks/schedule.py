@@ -486,14 +486,15 @@ def print_schedules(recorded: Record, n_seeds: int) -> None:
     """Print minutes, speed-up and limit for each number of workers."""
     from chaffinch.tasks.settings.selection import MASK_ROWS, ModelSettings
 
+    network = f"{8 * _BYTES_A_SECOND / 1e9:g} Gbit/s"
     print(f"{recorded.n_rows:,} rows x {recorded.n_features} columns, {_TREES} trees. Assumed:")
     for line in (
         f"workers of {_CORES} cores, of which fits and predictions use {_CORES * _EFFICIENCY:.1f}; "
         "the run's own machine alike",
-        f"each worker reads its rows once for a fit, {_BYTES_A_VALUE} bytes a value at 1 Gbit/s, "
-        "and what it returns goes over 1 Gbit/s, too; alone the rows are on its own disk",
-        "steps of the ingestion read and write files of a shared folder, 8 bytes a value, "
-        "at 1 Gbit/s each way for each worker; a worker does one on each core",
+        f"each worker reads its rows once for a fit, {_BYTES_A_VALUE} bytes a value at {network}, "
+        f"and what it returns goes over {network}, too; alone the rows are on its own disk",
+        "steps of the ingestion read and write files of a shared folder, 8 bytes a value, at "
+        f"{network} each way for each worker; a worker does one on each core",
         f"seconds vary by {_SPREAD:.0%}; {_SLOW:.0%} of the fits take {_SLOW_FACTOR:g} times as "
         f"long; a worker is lost each hour, and back after {_BACK_AFTER:g} s",
         f"tuning on {ModelSettings().tuning_rows:,} rows, masked losses on {MASK_ROWS:,}; the "
@@ -543,9 +544,12 @@ def main() -> None:
     parser.add_argument("--columns", type=int, default=100)
     parser.add_argument("--rows", type=int, default=64_000_000, help="of the simulated table")
     parser.add_argument("--search-rows", type=int, help="by default all of them")
+    parser.add_argument("--gigabits", type=float, default=1.0, help="a second, of each machine")
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--keep", type=Path, help="file of the recordings, made if it is missing")
     asked = parser.parse_args()
+    global _BYTES_A_SECOND
+    _BYTES_A_SECOND = asked.gigabits * 1e9 / 8
     if asked.keep is None or not asked.keep.is_file():
         os.environ["OMP_NUM_THREADS"] = "1"  # threads that wait would count as seconds
         recordings = [record(n_rows, asked.columns) for n_rows in sorted(asked.recorded)]
