@@ -11,6 +11,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from lightgbm import LGBMRegressor
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
@@ -19,7 +20,12 @@ from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, PolynomialFeatures
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    OneHotEncoder,
+    PolynomialFeatures,
+    StandardScaler,
+)
 from sklearn.svm import SVC, LinearSVC
 from sklearn.utils import all_estimators
 from sklearn.utils.validation import check_array
@@ -28,6 +34,7 @@ from chaffinch.tasks.selection.core import Rows, Schema
 from chaffinch.tasks.selection.models import (
     MODELS,
     ScikitLearnModel,
+    check_estimator,
     check_model,
     fit,
     fit_estimator,
@@ -420,16 +427,31 @@ def test_a_pipeline_gets_seeds_weights_and_missing_values_in_its_steps():
     np.testing.assert_array_equal(back.predict(X), weighted.predict(X))
 
 
-def test_a_pipeline_that_starts_with_a_column_transformer_gets_the_matrix_as_it_is():
+@pytest.mark.parametrize(
+    ("mine", "said"),
+    [
+        (
+            make_pipeline(ColumnTransformer([("hot", OneHotEncoder(), [2])]), Ridge()),
+            "Pipeline must choose no columns but has a ColumnTransformer, .* give the estimator",
+        ),
+        (
+            HistGradientBoostingRegressor(categorical_features=[2]),
+            r"must name no columns by position but has categorical_features=\[2\], .* leave it out",
+        ),
+        (
+            make_pipeline(StandardScaler(), LGBMRegressor(monotone_constraints=[1, 0, 0, 0])),
+            r"has lgbmregressor__monotone_constraints=\[1, 0, 0, 0\], and",
+        ),
+    ],
+)
+def test_what_names_columns_is_refused_since_models_are_fitted_on_some_of_them(mine, said):
     rows, schema = regression()
-    X = rows.X.copy()
-    X[:, 2] = np.arange(len(X)) % 3
-    schema = Schema(schema.features, (0, 0, 3, 0))
-    mine = make_pipeline(
-        ColumnTransformer([("hot", OneHotEncoder(), [2]), ("rest", "passthrough", [0, 1])]), Ridge()
-    )
-    model = fit_estimator(mine, Rows(X, rows.y), schema, seed=0)
-    np.testing.assert_array_equal(model.predict(X), mine.fit(X, rows.y).predict(X))
+    for check in (
+        lambda: check_estimator(mine, "regression"),
+        lambda: fit_estimator(mine, rows, schema, seed=0),
+    ):
+        with pytest.raises(ValueError, match=said):
+            check()
 
 
 def test_a_class_wrapped_for_its_probabilities_works():

@@ -2,8 +2,8 @@
 
 An estimator that takes missing values gets the numbers as they are; for any other, a missing
 number is its training mean and numbers are standardised. Categories are one-hot, or codes for
-HistGradientBoosting up to as many as it has bins. A Pipeline gets what suits its first step;
-a Pipeline that starts with a ColumnTransformer gets the matrix as it is, codes and all.
+HistGradientBoosting up to as many as it has bins. A Pipeline gets what suits its first step.
+What names columns by their position is refused, as models are fitted on some of the columns.
 """
 
 from __future__ import annotations
@@ -510,6 +510,10 @@ def _defined(name: str) -> Any:
     return thing if is_own and thing.__qualname__ == attribute else None
 
 
+# parameters that name columns by position, and values of theirs that name none
+_POSITIONAL = {"cat_features", "categorical_features", "interaction_constraints"}
+_POSITIONAL |= {"interaction_cst", "monotone_constraints", "monotonic_cst"}
+_NO_POSITIONS = {"from_dtype", "no_interactions", "pairwise", "warn"}
 _FILE = "model.skops"
 
 
@@ -690,25 +694,44 @@ def _copy(estimator: Any) -> Any:
     from sklearn.base import clone
 
     try:
-        return clone(estimator)
+        copy = clone(estimator)
     except TypeError as error:
         raise InputError(
             "an estimator must be an instance with scikit-learn's get_params, fit and predict "
             f"but is {short_repr(estimator)}"
         ) from error
+    _check_no_positions(copy)
+    return copy
+
+
+def _check_no_positions(estimator: Any) -> None:
+    """Refuse what names columns, as a selection fits models on some of the columns at a time."""
+    from sklearn.compose import ColumnTransformer
+
+    model, why = f"model {type(estimator).__name__}", "a selection fits models on some of them"
+    for name, value in {"": estimator, **estimator.get_params()}.items():
+        if isinstance(value, ColumnTransformer):
+            raise InputError(
+                f"{model} must choose no columns but has a ColumnTransformer, and {why}; give the "
+                "estimator that comes after it: numbers are standardised where that matters, and "
+                "categories encoded"
+            )
+        names_none = value is None or (isinstance(value, str) and value in _NO_POSITIONS)
+        if name.rpartition("__")[2] in _POSITIONAL and not names_none:
+            raise InputError(
+                f"{model} must name no columns by position but has {name}={short_repr(value)}, and "
+                f"{why}; leave it out"
+            )
 
 
 def _columns(estimator: Any, X: Floats, schema: Schema) -> Any:
     """Return the transformer that suits an estimator, or "passthrough"."""
-    from sklearn.compose import ColumnTransformer
     from sklearn.pipeline import Pipeline
     from sklearn.utils import get_tags
 
     first = estimator
     while isinstance(first, Pipeline):
         first = next(step for _, step in first.steps if step not in (None, "passthrough"))
-    if isinstance(first, ColumnTransformer):
-        return "passthrough"
     takes_missing = bool(get_tags(first).input_tags.allow_nan)
     most_codes = estimator.max_bins if _takes_codes(estimator) else 0
     return transformer(X, schema, takes_missing=takes_missing, most_codes=most_codes)
