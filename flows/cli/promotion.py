@@ -163,7 +163,7 @@ def promoted(name: str | None, store: str | Path, as_json: bool) -> None:
             pending = histories.pending_events(data_set)
             is_whole &= _is_moved(data_set, store)
             if pending:
-                _send_pending(data_set, store)
+                is_whole &= _send_pending(data_set, store)
     if not is_whole:
         raise click.exceptions.Exit(1)
 
@@ -216,10 +216,10 @@ def _is_moved(name: str, store: Path | str) -> bool:
     return problem is None
 
 
-def _send_pending(name: str, store: Path | str) -> None:
+def _send_pending(name: str, store: Path | str) -> bool:
     """Send unsent events if a server is configured; print a warning if that fails."""
     if not is_configured():
-        return
+        return True
     require("prefect", f"an event of {name} that is not sent yet")
     prepare()
     from chaffinch.flows.prefect_runtime.events import send_pending
@@ -227,3 +227,4 @@ def _send_pending(name: str, store: Path | str) -> None:
     problem = send_pending(name, store)
     if problem is not None:
         echo(f"Warning: {problem}", err=True)
+    return problem is None

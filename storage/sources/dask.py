@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Container, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import shorten
@@ -61,7 +61,9 @@ class DaskSource(MemorySource):
                     "folder here; put the store, or CHAFFINCH_CACHE for one in object storage, "
                     "in a folder that all workers see"
                 )
-            yield _Partitions(Path(folder))
+            names = zip(self._names, self.table.dtypes, strict=True)
+            categories = [name for name, dtype in names if dtype == "category"]
+            yield _Partitions(Path(folder), categories=frozenset(categories))
 
     def _write(self, folder: str, drop: Container[str]) -> None:
         names = self._names
@@ -83,10 +85,30 @@ class DaskSource(MemorySource):
             ) from error
 
 
+@dataclass(frozen=True)
 class _Partitions(FileSource):
-    """The files of a dask.dataframe, which errors do not name."""
+    """The files of a dask.dataframe, which errors do not name.
+
+    `categories` are the columns of its categories, of which Parquet knows those of text alone.
+    """
+
+    categories: frozenset[str] = frozenset()
 
     label = DaskSource.label
+
+    @contextmanager
+    def open(
+        self, categorical: Collection[str], drop: Container[str], aside: Path | None
+    ) -> Iterator[OpenTable]:
+        with super().open(categorical, drop, aside) as table:
+            yield replace(table, load=lambda names: self._with_categories(table.load(names)))
+
+    def _with_categories(self, table: pa.Table) -> pa.Table:
+        for place, name in enumerate(table.column_names):
+            column = table.column(place)
+            if name in self.categories and not pa.types.is_dictionary(column.type):
+                table = table.set_column(place, name, column.dictionary_encode())
+        return table
 
 
 def _with_equal_index(partition: Any) -> Any:

@@ -8,7 +8,13 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from chaffinch.errors import InputError, about_column, short_repr
-from chaffinch.storage.datasets.column_types import TIMESTAMP, has_zone, is_text, type_columns
+from chaffinch.storage.datasets.column_types import (
+    TIMESTAMP,
+    decoded,
+    has_zone,
+    is_text,
+    type_columns,
+)
 from chaffinch.storage.datasets.date_parts import date_part
 from chaffinch.storage.datasets.text_spellings import are_iso_dates
 
@@ -45,9 +51,11 @@ def warn_of_zones(table: pa.Table, zones: Mapping[str, bool]) -> None:
 
 def _dates(table: pa.Table, name: str) -> pa.Array:
     held = table.column(name)
+    if pa.types.is_dictionary(held.type):  # as pandas reads the folders of partitions
+        held = decoded(held)
     if held.null_count == len(held):
         return pa.nulls(len(held), TIMESTAMP)
-    typed = type_columns(table.select([name]), has_others=True).column(0)
+    typed = type_columns(pa.table({name: held}), has_others=True).column(0)
     if typed.type != TIMESTAMP:
         row, value = _first_other(held)
         with about_column(name):

@@ -166,7 +166,7 @@ def _result(row: HistoryRow) -> list[str]:
 def _over_time(history: History, name: str, rows: Sequence[HistoryRow]) -> Iterator[Block]:
     """Yield what is in use for a data set, its losses and columns over time, and its runs."""
     for entry in history.promotions.get(name, ())[-1:]:
-        why = f": {entry.reason}" if entry.reason else ""
+        why = f": {entry.reason.removesuffix('.')}" if entry.reason else ""
         since = f", since {_moment(entry.promoted)} UTC, {entry.how}{why}"
         for row in _finished(rows):
             if row.run == entry.run:

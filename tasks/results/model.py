@@ -14,7 +14,7 @@ from scipy.sparse import issparse
 
 from chaffinch.errors import InputError, as_input_error
 from chaffinch.storage.column_names import names_in_array, quoted
-from chaffinch.storage.datasets.column_types import is_text, type_columns
+from chaffinch.storage.datasets.column_types import decoded, is_text, type_columns
 from chaffinch.storage.datasets.text_spellings import refuse_points_of_thousands
 from chaffinch.storage.sources import source_of
 from chaffinch.storage.sources.source import AllBut
@@ -291,8 +291,10 @@ def read_features(
         expected = {*columns} - {*categorical, *numeric}  # numbers, with decimal points
         for field in source.schema:
             if field.name in expected and is_text(field.type):
-                texts = source.column(field.name).cast(pa.string()).combine_chunks()
-                encoded = texts.dictionary_encode()
+                texts = source.column(field.name)
+                if pa.types.is_dictionary(field.type):
+                    texts = decoded(texts)
+                encoded = texts.cast(pa.string()).combine_chunks().dictionary_encode()
                 refuse_points_of_thousands(field.name, encoded.indices, encoded.dictionary)
         return with_date_features(source, made_of, zones)
     except InputError as error:
@@ -312,14 +314,23 @@ def typed_feature(source: pa.Table, name: str, categories: Sequence[str] | None)
         typed = type_columns(source.select([name]), categorical=categorical, numeric=numeric)
     except InputError as error:
         raise _unlike_training(error, name, categories is not None) from error
-    column = typed.column(0)
-    kind = source.column(name).type
-    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
-    was_number = pa.types.is_dictionary(column.type) and is_number
-    if was_number and (alike := alike_categories(categories_of(column), categories or ())):
+    column, kind = typed.column(0), source.column(name).type
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    is_number = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+    if categories is None or not any(check(kind) for check in is_number):
+        return column
+    now = categories_of(column)
+    if alike := alike_categories(now, categories):
         raise InputError(
             f"column {name!r} holds numbers, which cannot tell {quoted(alike)} apart as in "
             "training; give the column as text"
+        )
+    rounded = [text for text in now if pa.types.is_floating(kind) and abs(float(text)) >= 2**53]
+    if rounded:
+        raise InputError(
+            f"column {name!r} holds {rounded[0]} as a float, which may be rounded, and has "
+            "categories; give it as text or whole numbers, as by dtype_backend='pyarrow' in pandas"
         )
     return column
 

@@ -549,7 +549,8 @@ class SelectionResult:
                 on_progress=progress,
                 warn=warn_of_data,
             )
-        return load_result(run, self._trusted)
+        labels = dict(zip(self.contract.candidates, self._candidates, strict=True))
+        return load_result(run, self._trusted, labels)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the `curve`, and the number of features kept.

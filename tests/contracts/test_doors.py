@@ -5,10 +5,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import chaffinch
-from chaffinch import ModelSettings
+from chaffinch import InputError, ModelSettings
 from tests.sources import ingest
 
 CODES = ["00500", "01234", "10001", "99999"]
@@ -70,6 +71,38 @@ def test_a_code_that_means_none_or_two_of_those_known_is_unknown(tmp_path):
         with pytest.warns(UserWarning, match="never seen in training"):
             unseen = result.model.predict_proba(new.assign(code=unknown))
         np.testing.assert_array_equal(unseen, expected)
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        lambda codes: pa.array(codes, pa.int64()),
+        lambda codes: pa.array(codes, pa.int64()).dictionary_encode(),
+        lambda codes: pa.array(codes, pa.decimal128(10, 0)),
+        lambda codes: pa.array(codes, pa.float64()),
+    ],
+    ids=["whole", "categories", "decimals", "floats"],
+)
+def test_numbers_that_cannot_tell_two_codes_apart_are_refused(numbers):
+    result = select(coded(["1", "01", "2"]))
+    new = pa.Table.from_pandas(coded([1, 2], seed=1))
+    codes = numbers(new["code"].to_pylist())
+    new = new.set_column(new.column_names.index("code"), "code", codes)
+    for check in (result.contract.validate, result.model.predict_proba):
+        with pytest.raises(InputError, match="cannot tell '01' and '1' apart as in training"):
+            check(new)
+
+
+def test_floats_that_may_be_rounded_ids_are_refused():
+    """As pandas reads whole numbers beyond 2^53 beside missing ones."""
+    result = select(coded([2**60, 2**60 + 1, 2**60 + 2]))
+    new = coded([2**60, 2**60 + 1], seed=1)
+    result.contract.validate(new)
+    for check in (result.contract.validate, result.model.predict_proba):
+        with pytest.raises(
+            InputError, match="as a float, which may be rounded, and has categories"
+        ):
+            check(new.assign(code=new["code"].astype(float)))
 
 
 @pytest.mark.parametrize(

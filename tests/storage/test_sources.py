@@ -229,6 +229,15 @@ def test_of_a_pandas_index_named_levels_become_columns(tmp_path: Path) -> None:
         assert read_source(source).to_pydict() == data
 
 
+@pytest.mark.parametrize(
+    "values", [["a", "b"], [1, 2], [1.5, 2.0], [True, False], [date(2024, 1, 5), date(2024, 1, 6)]]
+)
+def test_categories_of_dask_are_those_of_pandas(values: list[Any], tmp_path: Path) -> None:
+    rows = pd.DataFrame({"x": range(8), "c": pd.Categorical([*values] * 4)})
+    lazy = dd.from_pandas(rows, npartitions=2)
+    assert ingest(lazy, tmp_path).hash == ingest(rows, tmp_path).hash
+
+
 @pytest.mark.parametrize("door", ["pandas", "dask"])
 def test_a_named_level_that_is_a_column_too_is_taken_once_or_refused(
     door: str, tmp_path: Path

@@ -308,6 +308,36 @@ def test_parts_of_dates_of_a_lazy_table_are_refused(lazy, remedy):
     assert str(refused.value).endswith(remedy)
 
 
+@pytest.mark.parametrize(
+    "as_read",
+    [
+        lambda day: day.astype(str).astype("category"),
+        lambda day: day.dt.date.astype("category"),
+        lambda day: day.astype("category"),
+    ],
+    ids=["text", "dates", "times"],
+)
+def test_parts_of_dates_are_made_of_categories_as_of_a_folder_of_partitions(as_read):
+    days = pd.Series(pd.date_range("2024-01-01", periods=120))
+    table = pd.DataFrame({"day": days, "y": days.dt.day_of_week + np.arange(120) % 2})
+    result = chaffinch.select(
+        table, "y", model=LINEAR, method="anova_f", n_features=1, columns={"dates": "parts"}
+    )
+    newer = table.assign(day=as_read(days))
+    result.contract.validate(newer)
+    np.testing.assert_array_equal(result.model.predict(newer), result.model.predict(table))
+
+
+def test_numbers_that_polars_holds_as_categories_are_read_as_those_of_pandas():
+    table = good_table().assign(age=np.arange(240) % 9)
+    result = select(data=table, keep=["age"])
+    texts = pl.col("age").cast(pl.String).cast(pl.Categorical)
+    newer = pl.from_pandas(table).with_columns(texts)
+    result.contract.validate(newer)
+    expected = result.model.predict_proba(newer.to_pandas())
+    np.testing.assert_array_equal(result.model.predict_proba(newer), expected)
+
+
 def test_transform_takes_a_kept_feature_from_a_named_index():
     indexed = good_table().set_index("age")
     result = select(data=indexed)
