@@ -290,6 +290,12 @@ def test_the_reason_is_not_given_where_nothing_could_leave(asked):
     assert verdict.endswith("kept, so there is nothing smaller to compare.")
 
 
+def test_another_number_of_features_has_the_labels_of_the_table(tmp_path):
+    table = table_of().rename(columns={"a": 1, "b": 2})
+    result = select(table, store=tmp_path)
+    assert set(result.at(len(result.candidates)).features) == {*table.columns} - {"y"}
+
+
 @pytest.mark.parametrize("size", [2, 6, 8])
 def test_another_number_of_features_is_judged_on_the_same_folds_and_as_its_price_says(
     found, store, size
