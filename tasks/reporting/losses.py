@@ -8,7 +8,7 @@ from dataclasses import replace
 from chaffinch.tasks.contract import Contract, Metric
 from chaffinch.tasks.reporting import charts
 from chaffinch.tasks.reporting.content import ReportContent
-from chaffinch.tasks.reporting.search import why_one_candidate, widening_of
+from chaffinch.tasks.reporting.search import asks_for_penalties, why_one_candidate, widening_of
 from chaffinch.tasks.reporting.section import (
     Block,
     Code,
@@ -212,7 +212,7 @@ def metrics(contract: Contract, name: str = "Metric", heads: Heads = _HEADS) -> 
 def candidate_sizes(content: ReportContent) -> Table:
     method = content.contract.settings["method"]
     is_slack, is_score = "slacks" in method, method.get("min_score") is not None
-    is_penalty = method.get("penalties") is not None
+    is_penalty = asks_for_penalties(content)
     asked_for = "Slack" if is_slack else "Lowest score" if is_score else "Size asked for"
     asked_for = "Penalty" if is_penalty else asked_for
     written = number if is_slack or is_score or is_penalty else _size

@@ -247,7 +247,8 @@ def _ranking(content: ReportContent) -> Iterator[Block]:
             chosen = f" Those of at least the lowest score asked for, {number(lowest)}, are kept, "
             chosen += "and those on the keep list."
         elif why_one_candidate(content) is None:
-            chosen = " Models fitted at each size asked for chose the size, see below."
+            what = "penalty" if asks_for_penalties(content) else "size"
+            chosen = f" Models fitted at each {what} asked for chose the {what}, see below."
         yield paragraph(
             "The features were ranked once, by ",
             method,
@@ -262,11 +263,12 @@ def _ranking(content: ReportContent) -> Iterator[Block]:
     order += "table ranks lower"
     if traits.score_is_place:
         term, order = "Rank", "1 is the most useful feature"
-    size = "is the number of features kept, given as a number or as a share of all."
-    yield Definitions(
-        {term: f"is {traits.score}. {order}."}
-        | ({} if content.is_sized or lowest is not None else {"Size": size})
-    )
+    asked_for = {"Size": "is the number of features kept, given as a number or as a share of all."}
+    if asks_for_penalties(content):
+        asked_for = {"Penalty": "is the score that a feature must reach to be kept."}
+    elif content.is_sized or lowest is not None:
+        asked_for = {}
+    yield Definitions({term: f"is {traits.score}. {order}."} | asked_for)
 
 
 def _elimination(content: ReportContent) -> Iterator[Block]:
@@ -419,12 +421,19 @@ def _why_one_set_is_left(content: ReportContent, sizes: list[int]) -> str:
     return ", or ".join(reasons[size] for size in sizes)
 
 
+def asks_for_penalties(content: ReportContent) -> bool:
+    """Return whether penalties took the place of a number of features."""
+    method = content.contract.settings["method"]
+    # AFS-BM has one penalty, a number, beside its slacks
+    return method.get("penalties") is not None or isinstance(method.get("penalty"), Sequence)
+
+
 def why_one_candidate(content: ReportContent) -> str | None:
     """Return why there was only one candidate; None where there were several."""
     if not content.has_one_candidate:
         return None
     method, tried = content.contract.settings["method"], content.candidates[0]["settings"]
-    is_slack, is_penalty = "slacks" in method, method.get("penalties") is not None
+    is_slack, is_penalty = "slacks" in method, asks_for_penalties(content)
     what = "slack" if is_slack else "penalty" if is_penalty else "size"
     if content.searches is not None and not content.searches_made and is_penalty:
         return "there was one set alone"

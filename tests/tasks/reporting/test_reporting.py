@@ -89,6 +89,7 @@ TUMOURS = {"source": "tumours.v2.csv.gz", "created": "2026-11-26T02:45:01.5+00:0
 METRIC = {"all_features": 0.91, "selected": 0.93, "constant": 0.5, "difference": 0.02}
 STEPLESS = [{**one, "step": None} for one in PLAIN.contract.to_dict()["features"]]
 ASKED_FOR = {**PLAIN.contract.settings["columns"], "keep": ["feature 5"]}
+PENALTIES = {"kind": "dfs", "n_features": None, "penalty": [0.3, 1.0, 3.0]}
 LOWEST = {"kind": "anova_f", "n_features": None, "min_score": 104.5}
 PAGES = {
     "plain": PLAIN,
@@ -115,6 +116,13 @@ PAGES = {
         method: ranked(PLAIN, method)
         for method in ("anova_f", "mrmr", "select_from_model", "permutation", "tree_shap")
     },
+    "penalties of a ranking": replace(
+        of_method(ranked(PLAIN), **PENALTIES),
+        candidates=[
+            {"n_features": 6, "settings": [0.3], "model_validation_loss": 0.0772},
+            {"n_features": 2, "settings": [1.0, 3.0], "model_validation_loss": 0.0771},
+        ],
+    ),
     "a ranking of one size": replace(ranked(PLAIN), candidates=ranked(PLAIN).candidates[:1]),
     "a lowest score": replace(
         of_method(ranked(PLAIN), **LOWEST),
