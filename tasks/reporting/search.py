@@ -174,21 +174,20 @@ def _number_of_features(content: ReportContent) -> Iterator[Block]:
         f"{rows} Without its rows, the features were ordered and the model was refitted with the "
         f"highest of them for {refitted}; the held-out rows give the loss. {rule}{limit}{once_more}"
     )
+    is_judged_by_test, widened = content.contract.judged_on == "test", _widened(content)
     if (chart := elimination_chart_of(content)) is not None:
-        by = f", widened by a factor of {widening_of(content)} for the choice of the rows that "
-        by += "models are fitted on"
         yield Figure(
             chart,
             "Mean loss of the held-out rows at each number of features. The band is the "
             "95\N{NO-BREAK SPACE}% interval of the difference from all features, drawn around the "
-            f"loss of each size{by if widening_of(content) else ''}.",
+            f"loss of each size{f', widened {widened}' if widened else ''}.",
         )
     if not is_exact and (chosen := choices_of_folds(content.fold_sizes)):
         judged = (
             "The verdict is about choosing in this way: its loss is that of the folds’ own "
             "choices, not that of one size in the curve."
         )
-        if content.contract.judged_on == "test":
+        if is_judged_by_test:
             judged = (
                 "The verdict is of the test rows, which took no part in the choice, and not of "
                 "these folds."
@@ -198,15 +197,30 @@ def _number_of_features(content: ReportContent) -> Iterator[Block]:
         yield paragraph(f"{chosen} {judged}")
     tolerance = settings.get("tolerance", 0.0)
     yield folded(sizes_of_the_curve(content.sizes or (), content.n_kept, tolerance))
+    bounds = ""
+    if widened:
+        bounds = (
+            f" These bounds are widened {widened}; the test that chose is not, so that the size "
+            "chosen may be above the tolerance. The interval of the verdict is "
+            f"{'of the test rows, and not widened' if is_judged_by_test else 'widened alike'}."
+        )
     yield note(
         "What a size explains less is a share of what all features explain beyond a constant. It "
         "is at most so much with 95\N{NO-BREAK SPACE}% confidence, for a size that was not picked "
-        "by these figures. These bounds are widened, as the verdict is, because the folds share "
-        "rows; the test that chose is not, so that the size chosen may be above the tolerance. Of "
-        "a run in a store, ",
+        f"by these figures.{bounds} Of a run in a store, ",
         Code(f"chaffinch at {content.run} K"),
         " makes K features the choice.",
     )
+
+
+def _widened(content: ReportContent) -> str:
+    """Return by how much intervals over the folds are widened, and why; empty if they are not."""
+    if not (factor := widening_of(content)):
+        return ""
+    why = "for the choice of the rows that models are fitted on"
+    if content.fold_sizes:
+        why = "because the folds share the rows that they are fitted on"
+    return f"by a factor of {factor} {why}"
 
 
 def widening_of(content: ReportContent) -> str:

@@ -56,6 +56,7 @@ def out_of_fold() -> ReportContent:
         for n in (6, 2)
     ]
     content = replace(ranked(PLAIN, "auto"), candidates=[], sizes=sizes)
+    content = replace(content, fold_sizes=[2, 2, 1, 2, 2], widen=1.5)
     losses = content.contract.to_dict()["losses"]
     content = changed(content, "dataset", rows_by_part={"train": 1049382, "out_of_fold": 185185})
     return changed(
@@ -131,7 +132,7 @@ PAGES = {
     "auto out of fold": out_of_fold(),
     "auto exactly": of_method(out_of_fold(), kind="auto", n_features=2, exactly=True),
     "auto with a test part": of_method(
-        replace(ranked(PLAIN, "auto"), candidates=[], sizes=out_of_fold().sizes),
+        replace(ranked(PLAIN, "auto"), candidates=[], sizes=out_of_fold().sizes, widen=1.1547),
         kind="auto",
         validation="holdout",
     ),
