@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pandera.api.dataframe.container import DataFrameSchema
 
 _DAY = r"\d{4}-\d\d-\d\d"
+_LEADING_ZERO = r"-?0\d+"
 
 
 def to_pandera(
@@ -81,7 +82,9 @@ def to_pandera(
 
 def _check(check: Any, feature: KeptFeature, *, with_numbers: bool) -> Any:
     if feature.categories is not None:
-        untyped = _untyped(feature.categories) if with_numbers else ()
+        # numbers have no leading zeros, and columns of Arrow cannot be compared with mixed values
+        is_text = any(re.fullmatch(_LEADING_ZERO, text) for text in feature.categories)
+        untyped = _untyped(feature.categories) if with_numbers and not is_text else ()
         return check.isin([*feature.categories, *untyped, *_spelled(feature.categories)])
     if feature.values == "boolean":
         return check.isin([True, False])

@@ -5,6 +5,7 @@ import warnings
 import pandas as pd
 import pandera.pandas as pandera
 import polars
+import pyarrow as pa
 import pytest
 from pandera.errors import SchemaErrors
 
@@ -17,6 +18,7 @@ from tests.tasks.synthetic_runs import LINEAR
 
 pytestmark = pytest.mark.usefixtures("undrawn")
 
+ARROW_TEXT = pd.ArrowDtype(pa.string())
 DRIFTED = {
     "a column is missing": ("age", lambda table: table.drop(columns="age")),
     "text instead of numbers": ("age", lambda table: table.assign(age=table["age"].map(str))),
@@ -59,6 +61,8 @@ def test_what_drifted_fails(drift, exported):
         lambda table: table.assign(age=None),
         lambda table: table.assign(size=table["size"].astype("string")),
         lambda table: table.assign(size=table["size"].astype(float)),
+        lambda table: table.assign(size=table["size"].astype("int64[pyarrow]").astype(object)),
+        lambda table: table.assign(code=table["code"].astype(ARROW_TEXT)),
         lambda table: table.assign(colour=table["colour"].astype("category")),
         lambda table: table.assign(member=table["member"].astype(int)),
         lambda table: table.drop(columns="noise_1"),
