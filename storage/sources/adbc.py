@@ -6,6 +6,7 @@ adbc-driver-postgresql, and so for others. A driver finds credentials itself, su
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from chaffinch.storage.sources.database import DatabaseSource
 from chaffinch.storage.sources.source import ArrowSource
 
 _PREFIX, _SQLITE = "adbc:", "sqlite:///"
+_MISMATCH = re.compile(r"Type mismatch in column (\d+): expected (\S+) but got (\S+)")
 _READ_ONLY = "options=-c%20default_transaction_read_only%3Don"
 
 
@@ -104,7 +106,16 @@ class AdbcSource(DatabaseSource, ArrowSource):
                     yield cursor
             except (dbapi.Error, pa.ArrowException, OSError) as error:
                 raise_if_out_of_memory(error)
-                reason = str(error).strip().partition("\n")[0]
-                raise InputError(
-                    f"{self.label} cannot be read from {self} ({reason}); correct it"
-                ) from error
+                raise InputError(self._explain(error)) from error
+
+    def _explain(self, error: Exception) -> str:
+        reason = str(error).strip().partition("\n")[0]
+        # the driver of SQLite takes the type of a column from its first rows
+        if self.file is None or (mismatch := _MISMATCH.search(reason)) is None:
+            return f"{self.label} cannot be read from {self} ({reason}); correct it"
+        place, first, later = mismatch.groups()
+        return (
+            f"column {self.columns()[int(place)]!r} of {self.label} is {first} by its first rows "
+            f"but holds {later} later, which ADBC cannot read; read it by {_SQLITE}, or order the "
+            "rows so that such a value comes first"
+        )

@@ -59,6 +59,26 @@ def test_what_cannot_be_read_is_one_line(asked: str, message: str | None, shop: 
     assert len(read_source(f"{shop}#orders")) == 60
 
 
+@pytest.mark.parametrize("late", ["b", 0.5])
+def test_a_column_of_another_type_after_the_first_rows_is_named(
+    late: object, tmp_path: Path
+) -> None:
+    firsts = [None if isinstance(late, str) else 1] * 1500
+    with sqlite3.connect(tmp_path / "late.db") as connection:
+        connection.execute("CREATE TABLE t (x REAL, v)")
+        values = [(i / 2, value) for i, value in enumerate([*firsts, late])]
+        connection.executemany("INSERT INTO t VALUES (?, ?)", values)
+    connection.close()
+    address = f"sqlite:///{tmp_path}/late.db"
+    query = "SELECT x, v FROM t"
+    for asked in ("t", query):
+        with pytest.raises(InputError, match=r"^column 'v' of .*; read it by sqlite:///, or order"):
+            read_source(f"adbc:{address}#{asked}")
+    ordered = read_source(f"adbc:{address}#{query} ORDER BY x DESC")
+    assert ordered.sort_by("x")["v"].to_pylist() == [*firsts, late]
+    assert len(read_source(f"{address}#t")) == 1501
+
+
 @pytest.mark.parametrize("word", ["n/a", "?", "-", "#N/A!"])
 def test_a_word_among_numbers_is_missing_by_the_query_that_is_offered(
     word: str, shop: str, tmp_path: Path
