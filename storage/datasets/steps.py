@@ -1,7 +1,7 @@
 """From a source to the parts of a dataset, in steps that this process or workers do.
 
 A step is a function of what its items have in common and of an item: some columns, some rows or a
-part. What it makes is kept in a folder, where the next step finds it, whoever made it.
+part. What it makes is kept in a folder, where the next step finds it, whichever process made it.
 """
 
 from __future__ import annotations
@@ -279,7 +279,7 @@ def hash_of(types: dict[str, str], n_rows: int, placed: Sequence[PlacedColumns])
     digest = hashlib.sha256(f"{VERSION_OF_PARTS} {n_rows}\n".encode())
     for share in placed:
         for hashes in share.hashes:
-            digest.update("".join(f"{one}\n" for one in hashes).encode())
+            digest.update("".join(f"{sha256}\n" for sha256 in hashes).encode())
     return digest.hexdigest()
 
 
@@ -318,12 +318,12 @@ def _repeats(field: pa.Field, columns: SpilledColumns) -> bool:
     return bool(field.type != pa.float64())
 
 
-def seen_by(asked: tuple[Path, Source | None, Mapping[str, int]]) -> tuple[bool, str]:
+def seen_by(needed: tuple[Path, Source | None, Mapping[str, int]]) -> tuple[bool, str]:
     """Return whether this process sees a folder, and why it cannot read a source, or ''.
 
     The source must have columns of these sizes, which it has where it was seen.
     """
-    folder, source, sizes = asked
+    folder, source, sizes = needed
     if source is None:
         return folder.is_dir(), "it is not in Parquet files"
     try:
