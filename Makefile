@@ -21,7 +21,7 @@ test: $(READY)  ## Every test but those of test-e2e
 	@$(PYTEST) -m "not e2e"
 
 test-e2e: $(READY)  ## Whole programs, servers, worker processes, what is killed, and sweeps over seeds
-	@$(PYTEST) -m e2e
+	@$(PYTEST) -n $${CHAFFINCH_TEST_WORKERS:-4} -m e2e  # they wait much for what they start
 
 # scikit-learn before 1.9 asks for the types of a lazy table that is given as a target, hence the last filter
 VERSIONS = build/$(RESOLUTION)

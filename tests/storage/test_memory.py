@@ -132,10 +132,10 @@ used = int(re.search(r"VmData:\\s+(\\d+)", Path("/proc/self/status").read_text()
 limit = 1024 * used + 10**6 * int(sys.argv[2])
 resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 folder = Path(sys.argv[1])
-file = SharedFile.of(folder / "table.parquet", "")
+files = (SharedFile.of(folder / "table.parquet", ""),)
 reads = [
     lambda: source_of(folder / "x.parquet").read(),
-    Dataset(folder, "0" * 64, 3_000_000, {str(i): "float64" for i in range(10)}, file).read,
+    Dataset(folder, "0" * 64, 3_000_000, {str(i): "float64" for i in range(10)}, files).read,
 ]
 for read in reads:
     try:
