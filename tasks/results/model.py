@@ -317,8 +317,9 @@ def typed_feature(source: pa.Table, name: str, categories: Sequence[str] | None)
     column, kind = typed.column(0), source.column(name).type
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
-    is_number = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
-    if categories is None or not any(check(kind) for check in is_number):
+    numbers = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+    was_number = pa.types.is_dictionary(column.type) and any(check(kind) for check in numbers)
+    if categories is None or not was_number:
         return column
     now = categories_of(column)
     if alike := alike_categories(now, categories):

@@ -97,7 +97,8 @@ class Greedy(RegressorMixin, BaseEstimator):
         return tags
 
 
-@pytest.mark.parametrize("name", ["greedy", *MODELS])
+# which chooses columns, and so is not trained on some of them
+@pytest.mark.parametrize("name", ["greedy", *sorted({*MODELS} - {"columns"})])
 def test_training_and_predicting_leave_the_rows_alone(name: str) -> None:
     estimator = Greedy() if name == "greedy" else MODELS[name]
     weight = np.full(len(X), 0.5) if name == "greedy" else None
