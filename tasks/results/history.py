@@ -141,11 +141,12 @@ def history_of(store: Store, most: int | None = None) -> History:
         name, when = put_in_use.get(row.run, (known, ""))
         name = known if row.is_open else name  # an open decision is about the name noted with it
         named.append(replace(row, data_set=name, promoted=when, is_in_use=row.run in in_use))
-    of_runs = {(row.data_set, row.problem) for row in named if row.problem}
+    of_runs = [(row.data_set, row.problem) for row in named if row.problem]
     named += [
         HistoryRow(name, "", refusal.noted, "refused", refusal.reason)
         for name, refusal in refusals(store).items()
-        if (name, refusal.reason) not in of_runs
+        # a run notes its refusal without the remedies that are added later
+        if not any(name == of and refusal.reason.startswith(why) for of, why in of_runs)
     ]
     return History(str(store).rpartition("/")[2], tuple(named), promotions, damage)
 

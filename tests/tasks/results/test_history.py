@@ -180,6 +180,10 @@ def test_a_refused_table_of_a_data_set_in_use_is_open_until_one_is_read(tmp_path
     good_table().to_parquet(table)
     chaffinch.select(table, "churned", **settings)
     assert [row.state for row in history_of(store).rows] == ["finished"]
+    with pytest.raises(InputError):  # by a stage, which notes it with the run
+        chaffinch.select(table, "churned", model="MultinomialNB", store=store.path)
+    assert [row.state for row in history_of(store).rows] == ["finished", "refused"]
+    assert history_of(store).rows[-1].run
 
 
 def test_a_damaged_note_of_a_decision_is_replaced_and_ends_no_run(tmp_path) -> None:
