@@ -71,7 +71,10 @@ def summary(run: Run) -> dict[str, Any]:
     "damaged" if a manifest or the contract is.
     """
     stages, undecided, state = _readable(run)
-    to_do = None if state else next_stage(run, stages)
+    try:
+        to_do = None if state else next_stage(run, stages)
+    except (LookupError, TypeError):  # settings of another form
+        stages, to_do, state = {}, None, "damaged"
     results = {name: record.result for name, record in stages.items()}
     evaluated, chosen = results.get("evaluate"), results.get("choose_mask")
     part = judged_on(evaluated) if evaluated else None
@@ -696,10 +699,7 @@ def load_result(
             _trusted=tuple(trusted),
         )
     except (AttributeError, LookupError, TypeError) as error:  # results of another form
-        raise StorageError(
-            f"run {run.name!r} is damaged ({type(error).__name__}: {error}); remove its folder and "
-            "run again"
-        ) from error
+        raise _damage(run, error) from error
 
 
 def reasons_of(run: Run) -> list[ColumnReason]:
@@ -709,11 +709,19 @@ def reasons_of(run: Run) -> list[ColumnReason]:
 
 def _finished(run: Run) -> StageResults:
     results = StageResults(run.name, run.records())
-    if next_stage(run, results.records):
+    try:
+        to_do = next_stage(run, results.records)
+    except (LookupError, TypeError) as error:  # settings of another form
+        raise _damage(run, error) from error
+    if to_do:
         if run.refusal:
             raise InputError(f"run {run.name!r} was refused: {run.refusal}")
         raise InputError(f"run {run.name!r} is not finished; run it again to continue it")
     return results
+
+
+def _damage(run: Run, error: Exception) -> StorageError:
+    return StorageError(f"run {run.name!r} is damaged ({error!r}); remove its folder and run again")
 
 
 def _forms(record: StageRecord) -> dict[str, bytes]:

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from sklearn.datasets import load_iris
 
 import chaffinch
-from chaffinch import InputError
+from chaffinch import InputError, StorageError
 from chaffinch.flows.cli.commands import cli
 from chaffinch.storage.runs.decisions import (
     needed_decision,
@@ -184,6 +184,19 @@ def test_a_refused_table_of_a_data_set_in_use_is_open_until_one_is_read(tmp_path
         chaffinch.select(table, "churned", model="MultinomialNB", store=store.path)
     assert [row.state for row in history_of(store).rows] == ["finished", "refused"]
     assert history_of(store).rows[-1].run
+
+
+def test_a_run_whose_settings_are_gone_is_damaged(tmp_path) -> None:
+    store = Store.open(tmp_path)
+    run = night(store, 0, [0])
+    content = json.loads((run.folder / "run.json").read_text())
+    (run.folder / "run.json").write_text(json.dumps(content | {"description": {"name": "y"}}))
+    (row,) = json.loads(say(store, "runs", "--json"))
+    assert row["state"] == "damaged"
+    with pytest.raises(
+        StorageError, match=r"^run '.*' is damaged \(KeyError\('settings'\)\); remo"
+    ):
+        chaffinch.load_run(run.name, store=store.path)
 
 
 def test_a_damaged_note_of_a_decision_is_replaced_and_ends_no_run(tmp_path) -> None:
