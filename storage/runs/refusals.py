@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from chaffinch.errors import ChaffinchError, InputError
+from chaffinch.errors import ChaffinchError, InputError, StorageError
 from chaffinch.storage.files import (
     FORMAT_VERSION,
     path_in,
@@ -36,12 +36,20 @@ class Refusal:
 
 
 def refusals(store: Store) -> dict[str, Refusal]:
-    """Return the last refusal of each data set of which no table was read since."""
+    """Return the last refusal of each data set of which no table was read since.
+
+    A damaged note has no time, and the reason is the damage.
+    """
     folder = _folder(store)
     refresh(folder)
     notes = {}
     for path in sorted(folder.glob("[!.]*.json")):
-        note = read_json(path, {"noted": str, "reason": str})
+        try:
+            note = read_json(path, {"noted": str, "reason": str})
+        except FileNotFoundError:  # a table was read meanwhile
+            continue
+        except StorageError as error:
+            note = {"noted": "", "reason": str(error)}
         notes[path.stem] = Refusal(note["noted"], note["reason"])
     return notes
 

@@ -143,7 +143,9 @@ def history_of(store: Store, most: int | None = None) -> History:
         named.append(replace(row, data_set=name, promoted=when, is_in_use=row.run in in_use))
     of_runs = [(row.data_set, row.problem) for row in named if row.problem]
     named += [
-        HistoryRow(name, "", refusal.noted, "refused", refusal.reason)
+        HistoryRow(
+            name, "", refusal.noted, "refused" if refusal.noted else "damaged", refusal.reason
+        )
         for name, refusal in refusals(store).items()
         # a run notes its refusal without the remedies that are added later
         if not any(name == of and refusal.reason.startswith(why) for of, why in of_runs)

@@ -116,11 +116,12 @@ class OverDask:
     def on_each(self, function: Callable[[Shared], Result], shared: Shared) -> list[Result]:
         from distributed.comm.core import CommClosedError
 
-        found = self.client.run(function, shared, on_error="return").values()
-        for error in found:
-            if isinstance(error, BaseException) and not isinstance(error, CommClosedError):
-                raise error
-        return [one for one in found if not isinstance(one, CommClosedError)]  # lost since
+        results = self.client.run(function, shared, on_error="return").values()
+        answers = [result for result in results if not isinstance(result, CommClosedError)]
+        for answer in answers:  # of the workers that are not lost since
+            if isinstance(answer, BaseException):
+                raise answer
+        return answers
 
     def _sent(self, shared: Shared) -> _Replicated[Shared] | _WithEachBatch[Shared]:
         """Send an object to every worker, or with each batch if it is small, as rows in files are.

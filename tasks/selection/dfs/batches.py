@@ -1,4 +1,4 @@
-"""The rows of each step, in an order that is drawn anew for every round through the table.
+"""The rows of each step, in an order that is drawn for every round through the table.
 
 A step takes at least 1,000 rows, in smaller batches where these are wanted, as the paper sums up
 the gradients of batches of 8 and of 100 rows.

@@ -184,6 +184,11 @@ def test_a_refused_table_of_a_data_set_in_use_is_open_until_one_is_read(tmp_path
         chaffinch.select(table, "churned", model="MultinomialNB", store=store.path)
     assert [row.state for row in history_of(store).rows] == ["finished", "refused"]
     assert history_of(store).rows[-1].run
+    (store.path / "refusals" / "orders.json").write_text("{")
+    damaged = history_of(store).rows[-1]
+    assert (damaged.data_set, damaged.state) == ("orders", "damaged")
+    (shown, _) = Page(render_history(history_of(store))).tables["Open (2)"][1:]
+    assert shown[1].startswith("It cannot be read: ")
 
 
 def test_a_run_whose_settings_are_gone_is_damaged(tmp_path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -23,7 +22,6 @@ from chaffinch.storage.sources import source_of
 from chaffinch.tasks.workers import dask_map
 from chaffinch.tasks.workers.dask_cluster import open_workers
 from chaffinch.tasks.workers.interface import InProcess, Workers
-from tests.flows.cli.programs import eventually
 from tests.tasks.workers.rows_in_files import contract
 
 pytestmark = [pytest.mark.xdist_group("dask"), pytest.mark.usefixtures("undrawn")]
@@ -234,24 +232,32 @@ def test_the_contract_is_that_of_one_process(
     assert len([*home.glob("table-*.parquet")]) > 1
 
 
+class Killing:
+    """Workers of which one is killed as a step begins, once."""
+
+    def __init__(self, workers: dask_map.OverDask, step: Callable[..., Any]) -> None:
+        self._workers, self._step = workers, step
+        self.is_killed = False
+
+    def map(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+        if function is self._step:
+            (pid, *_others) = self._workers.client.run(os.getpid).values()
+            os.kill(pid, signal.SIGKILL)
+            self.is_killed = True
+        return self._workers.map(function, *arguments)
+
+    def on_each(self, function: Callable[..., Any], shared: Any) -> list[Any]:
+        return self._workers.on_each(function, shared)
+
+
 @pytest.mark.e2e
-@pytest.mark.parametrize("while_there_is", ["columns-*", "part-*"])
-def test_a_worker_that_dies_changes_nothing(while_there_is: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("step", [steps.type_share, steps.place, steps.write_part])
+def test_a_worker_that_dies_changes_nothing(step: Callable[..., Any], tmp_path: Path) -> None:
     path = parquet(table(20_000), tmp_path)
     alone = ingest(source_of(path), tmp_path / "alone")
-    died: list[int] = []
     with open_workers("local", 2) as workers:
         assert isinstance(workers, dask_map.OverDask)
-        (pid, *_others) = workers.client.run(os.getpid).values()
-
-        def kill() -> None:
-            eventually(lambda: any((tmp_path / "there").rglob(f".aside-*/{while_there_is}")), 60)
-            os.kill(pid, signal.SIGKILL)
-            died.append(pid)
-
-        killer = threading.Thread(target=kill, daemon=True)
-        killer.start()
-        there = ingest(source_of(path), tmp_path / "there", open_workers=opened(workers))
-        killer.join()
-    assert died
+        killing = Killing(workers, step)
+        there = ingest(source_of(path), tmp_path / "there", open_workers=opened(killing))
+    assert killing.is_killed
     assert files_of(there) == files_of(alone)
